@@ -224,6 +224,11 @@ def slices(*axes: int, **kinds: Any) -> tuple[Use, ...]:
     return tuple(Use("Slice", {"axes": (axis,)}, (1,), index=k, **kinds) for axis in axes for k in (0, 1))
 
 
+def cut(axis: int, start: int, end: int, slots: tuple[str, ...] = ("x",)) -> Use:
+    """Return the Slice of the elements from `start` to `end` along an axis."""
+    return Use("Slice", {"axes": (axis,), "starts": (start,), "ends": (end,), "steps": (1,)}, (1,), slots)
+
+
 def reduce_sum(*axes: tuple[int, ...], keepdims: tuple[int, ...] = (0, 1), **kinds: Any) -> tuple[Use, ...]:
     """Return ReduceSum over each set of axes."""
     return tuple(Use("ReduceSum", {"axes": a, "keepdims": k}, (1,), **kinds) for a in axes for k in keepdims)

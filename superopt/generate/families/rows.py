@@ -8,7 +8,7 @@ several ways: with sizes, with 0 for sizes that stay, and with -1 for one size.
 from __future__ import annotations
 
 from superopt.evaluate.residues import Shape
-from superopt.generate.grammar import Family, Use, axes, inputs, reshape, transpose
+from superopt.generate.grammar import Family, Use, axes, cut, inputs, reshape, transpose
 
 __all__ = ["ROWS"]
 
@@ -19,10 +19,6 @@ def _family(size: Shape, target: str, *uses: Use) -> Family:
     return Family("rows", inputs("x", size), uses, runtime=2, elements=210, targets=(target,), most=_MOST)
 
 
-def _cut(axis: int, start: int, end: int) -> Use:
-    return Use("Slice", {"axes": (axis,), "starts": (start,), "ends": (end,), "steps": (1,)}, (1,), ("x",))
-
-
 def _regrouped(size: Shape, before: int, after: int, shape: Shape, copied: Shape) -> Family:
     """Return the family of a cut along axis `after` of a value of this size that was reshaped to `shape`.
 
@@ -30,12 +26,12 @@ def _regrouped(size: Shape, before: int, after: int, shape: Shape, copied: Shape
     written for a part of the value, too.
     """
     target = f"Slice[axes=[{after}], ends=[4], starts=[1], steps=[1]](Reshape[allowzero=0, shape={[*shape]}](x))"
-    return _family(size, target, _cut(before, 1, 4), *reshape(copied))
+    return _family(size, target, cut(before, 1, 4), *reshape(copied))
 
 
 ROWS: tuple[Family, ...] = (
     # One selected row is a part of one row: the part keeps its axis.
-    _family((2, 5, 7), "Gather[axis=-2, indices=0](x)", _cut(-2, 0, 1), *axes("Squeeze", (-2,), slots=("x",))),
+    _family((2, 5, 7), "Gather[axis=-2, indices=0](x)", cut(-2, 0, 1), *axes("Squeeze", (-2,), slots=("x",))),
     # Rows of merged heads: cut before the heads are merged.
     *(
         _regrouped((2, 5, 3, 7), -3, -2, shape, (0, 0, -1))
@@ -49,7 +45,7 @@ ROWS: tuple[Family, ...] = (
         _family(
             (2, 5, 3, 7),
             f"Slice[axes=[{after}], ends=[2], starts=[1], steps=[1]](Transpose[perm=[0, 2, 1, 3]](x))",
-            _cut(before, 1, 2),
+            cut(before, 1, 2),
             *transpose((0, 2, 1, 3)),
         )
         for before, after in ((-2, -3), (-3, -2))

@@ -6,7 +6,19 @@ regroup other axes. Data only.
 
 from __future__ import annotations
 
-from superopt.generate.grammar import Family, Use, Variable, concat, gather, inputs, reduce, slices, transpose, unary
+from superopt.generate.grammar import (
+    Family,
+    Use,
+    Variable,
+    concat,
+    cut,
+    gather,
+    inputs,
+    reduce,
+    slices,
+    transpose,
+    unary,
+)
 
 __all__ = ["SELECTIONS"]
 
@@ -24,11 +36,6 @@ def _family(variables: tuple[Variable, ...], over: tuple[int, ...], *uses: Use, 
     slots = ("|".join(dict.fromkeys(("c", "x", "y", *(use.op for use in uses)))),)
     cuts = (*slices(*over, slots=slots)[::2], *gather(-2, 1, slots=slots))
     return Family("selections", variables, (*cuts, *uses), runtime, elements=384, variation="axes", reals=True)
-
-
-def _row(axis: int, number: int) -> Use:
-    """Return the Slice for one row."""
-    return Use("Slice", {"axes": (axis,), "starts": (number,), "ends": (number + 1,), "steps": (1,)}, (1,), ("x",))
 
 
 SELECTIONS: tuple[Family, ...] = (
@@ -69,7 +76,7 @@ SELECTIONS: tuple[Family, ...] = (
     _family((*inputs("x", _CUBE), *inputs("u", (2, 3))), (-2, -3), Use("MatMul", {}, (2,), (_CUT, "u"))),
     _family(inputs("x y", _CUBE), (-2, -3), *concat(-1, slots=(_CUT, "y|Slice|Gather")), runtime=3),
     # One row by its number in a list.
-    _family(inputs("x", _CUBE), (), *gather(-2, (0,), (1,)), *(_row(-2, k) for k in (0, 1)), runtime=1),
+    _family(inputs("x", _CUBE), (), *gather(-2, (0,), (1,)), *(cut(-2, k, k + 1) for k in (0, 1)), runtime=1),
     # Axes that change places.
     *(
         _family(inputs("x", shape), tuple(range(-len(perm), 0)), *transpose(perm, slots=(_CUT,)))
