@@ -9,7 +9,6 @@ import onnx
 from onnx import AttributeProto
 
 from superopt.choices import FIRST_OPSET
-from superopt.ir.operator import OPERATORS
 from superopt.ir.types import TensorType
 
 __all__ = [
@@ -21,7 +20,6 @@ __all__ = [
     "first_opset",
     "formal_input",
     "has_doubtful_attributes",
-    "has_operator",
     "is_extension",
     "opset_of",
     "schema_of",
@@ -153,16 +151,6 @@ def attribute_kind(schema: OpSchema, name: str) -> int:
 def formal_input(schema: OpSchema, name: str) -> int | None:
     """Return the index of the formal input called `name`, or None."""
     return next((index for index, formal in enumerate(schema.inputs) if formal.name == name), None)
-
-
-def has_operator(op: str, opset: int) -> bool:
-    """Return True if `op` can be written in a model of this version of ONNX's operator set.
-
-    Closed-form constants, and operators of the runtime's own domain, can be written in every version.
-    """
-    if op not in OPERATORS or OPERATORS[op].domain or is_extension(op):
-        return True
-    return schema_of(op, opset) is not None
 
 
 def type_error(node: onnx.NodeProto, opset: int, types: Mapping[str, TensorType | None]) -> str | None:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from superopt.ir.notation import parse_signature, show_rule, show_signature
 from superopt.ir.rule import Rule
-from superopt.onnx_io import has_operator
+from superopt.onnx_io import is_writable
 from superopt.optimizer.folding import first_allowance
+from superopt.optimizer.number_formulas import with_formulas
 from superopt.optimizer.options import Options
 from superopt.optimizer.proof_cache import ProofCache
 from superopt.optimizer.source import Source
@@ -61,7 +62,7 @@ def asked_signatures(
 
 
 def _search(source: Source, rules: Sequence[Rule], proofs: ProofCache, device: Device, work_s: float) -> None:
-    model = source.terms
+    model = with_formulas(source.terms, rules)
     shapes = assumed_shapes(source, Options(cost="analytic"))
     search(
         model.outputs,
@@ -70,6 +71,6 @@ def _search(source: Source, rules: Sequence[Rule], proofs: ProofCache, device: D
         AnalyticCost(device, _THREADS, model.at_shapes(shapes[-1]).sizes if shapes else {}),
         position=model.position,
         budget_s=work_s,
-        available=lambda operator: has_operator(operator.op, model.opset),
+        available=lambda operator: is_writable(operator, model.opset),
         max_folding_s=first_allowance(work_s),
     )

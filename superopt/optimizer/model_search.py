@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
 from superopt.ir.trace import Rewrite, Trace
-from superopt.onnx_io import Model, has_kernel, has_operator, is_standard
+from superopt.onnx_io import Model, has_kernel, is_writable
 from superopt.optimizer.folding import first_allowance
 from superopt.optimizer.options import Options
 from superopt.optimizer.pace import Pace
@@ -104,9 +104,8 @@ def search_model(request: SearchRequest) -> FoundRewrites:
     device = request.device or device_of(target.device)
 
     def available(operator: Term) -> bool:
-        if options.domains == "onnx" and not is_standard(operator.op):
-            return False
-        return has_operator(operator.op, model.opset) and has_kernel(operator, device.provider)
+        writable = is_writable(operator, model.opset, standard=options.domains == "onnx")
+        return writable and has_kernel(operator, device.provider)
 
     devices = _all_devices(device) if options.quick else [device]
     costs = [AnalyticCost(one, target.threads, sizes) for one in devices for sizes in request.all_sizes]

@@ -17,6 +17,7 @@ from superopt.optimizer.error_bound import error_factor, jumps_behind
 from superopt.optimizer.files import RESULT, check_inputs_stay, count_operators
 from superopt.optimizer.model_search import Finder, FoundRewrites, SearchRequest
 from superopt.optimizer.model_timer import Timer, Timers, each_alone, interleaved_timer
+from superopt.optimizer.number_formulas import with_formulas
 from superopt.optimizer.options import Options
 from superopt.optimizer.outcome import Outcome
 from superopt.optimizer.pace import Pace
@@ -118,6 +119,8 @@ def _improve(
         context = replace(context, device=_this_machine(context))
     timers = _timers(context) if timer is None else Timers(each_alone(timer), each_alone(timer))
     model, sizes = source.terms, tuple[Mapping[str, int], ...]()
+    if context.options.numerics != "exact":
+        model = with_formulas(model, context.rules)
     if shapes and _is_dynamic(model):
         sizes = symbol_sizes(source, target, shapes, feeds)
         model = replace(model, sizes=dict(sizes[0]))

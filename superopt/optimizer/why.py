@@ -14,9 +14,10 @@ from superopt.ir.infer import OPERATORS
 from superopt.ir.pattern import sizes_in
 from superopt.ir.rule import Condition, Signature
 from superopt.ir.term import Attr, Term
-from superopt.onnx_io import Model, ModelError, has_kernel, has_operator
+from superopt.onnx_io import Model, ModelError, has_kernel, is_writable
 from superopt.onnx_io.subgraphs import all_nodes
 from superopt.optimizer.equations import show_sides
+from superopt.optimizer.number_formulas import with_formulas
 from superopt.optimizer.options import Options
 from superopt.optimizer.proof_cache import ProofCache
 from superopt.optimizer.source import Source
@@ -75,7 +76,9 @@ def explain_node(model: str | Path | onnx.ModelProto, node: str, options: Option
     for a name that is not in the model, with the nearest ones), RulesError, DeviceError, OSError.
     """
     source = Source(model)
-    graph = source.terms
+    own = None if options.rules is None else Path(options.rules)
+    rules, certificates = chosen_rules(own, map(Path, options.add_rules), options.skip_rules)
+    graph = with_formulas(source.terms, rules)
     device = options.load_device() or device_of("cuda" if options.ep == "cuda" else "cpu")
     proto = _find_node(source.proto, node)
     term = _find_term(graph, proto, node)
@@ -83,14 +86,12 @@ def explain_node(model: str | Path | onnx.ModelProto, node: str, options: Option
         note = "it is no operator any more when the model is read: it is a constant, a no-op, or equal to another node"
         return Why(node, proto.op_type, "", device.name, note=note)
     here = node_of(term)
-    own = None if options.rules is None else Path(options.rules)
-    rules, certificates = chosen_rules(own, map(Path, options.add_rules), options.skip_rules)
     result = Why(node, here.op, ", ".join(str(t or "unknown type") for t in here.types), device.name)
     if here.op not in OPERATORS:
         return Why(*_head(result), note=f"superopt has no definition of {here.op} in this form, so no rule is about it")
 
     def available(operator: Term) -> bool:
-        return has_operator(operator.op, graph.opset) and has_kernel(operator, device.provider)
+        return is_writable(operator, graph.opset) and has_kernel(operator, device.provider)
 
     with ResultStore() as store:
         there = _RulesThere(graph, device, ProofCache(store, certificates, options.numerics), options)

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+import onnxruntime
 import pytest
 
+from superopt.evaluate import evaluate
 from superopt.ir.infer import make
+from superopt.ir.notation import parse_terms
 from superopt.ir.operator import OPERATORS, register
-from superopt.ir.term import Term, var
+from superopt.ir.term import Term, topological, var
 from superopt.ir.types import TensorType
-from superopt.onnx_io import ModelError, Unwritable, has_operator, new_model, read_model, write_model
+from superopt.onnx_io import ModelError, Unwritable, is_writable, new_model, read_model, write_model
 from superopt.ops.definition import broadcast
 from superopt.ops.entry import entry
 from tests.support.registration import unregistered_afterwards
@@ -108,8 +112,7 @@ def test_nodes_that_state_more_stay_opaque(node: str) -> None:
 
 
 def test_older_opsets_have_no_newer_operators() -> None:
-    assert not has_operator("Shrink", 8) and has_operator("Shrink", 9)
-    assert not has_operator("GroupNormalization", 18)  # deprecated: it had another scale
+    assert not is_writable(term("Shrink"), 8) and is_writable(term("Shrink"), 9)
     with pytest.raises(ModelError, match=r"opset 8 has no Shrink \(new in 9\)"):
         write_model(new_model((term("Shrink"),), opset=8))
 
@@ -137,3 +140,32 @@ def test_an_attribute_keeps_the_digits_of_double_numbers(alpha: float, dtype: st
             write_model(model)
     else:
         write_model(model)
+
+
+@pytest.mark.parametrize(
+    ("text", "node"),
+    [
+        ('Gelu[approximate="none"](x)', "com.microsoft::Gelu"),
+        ('Gelu[approximate="tanh"](x)', "com.microsoft::FastGelu"),
+        ("RMSNormalization[axis=-1, epsilon=0.125](x, g)", "::SimplifiedLayerNormalization"),
+    ],
+)
+def test_the_runtime_has_operators_that_an_opset_lacks(text: str, node: str) -> None:
+    """Written in an earlier opset they give the outputs that their definition gives, in a runtime."""
+    types = {"x": TensorType("float", (3, 4)), "g": TensorType("float", (4,))}
+    (made,) = parse_terms(text, types)
+    assert is_writable(made, 17) and not is_writable(made, 17, standard=True) and is_writable(made, 23, standard=True)
+    inputs = [term for term in topological((made,)) if term.op == "Var"]
+    written = write_model(new_model((made,), opset=17))
+    assert [f"{one.domain}::{one.op_type}" for one in written.graph.node] == [node]
+    rng = np.random.default_rng(0)
+    feeds = {str(i.attr("name")): rng.standard_normal(types[str(i.attr("name"))].shape).astype("f4") for i in inputs}
+    session = onnxruntime.InferenceSession(written.SerializeToString(), providers=["CPUExecutionProvider"])
+    (ours,) = evaluate([made], {i: feeds[str(i.attr("name"))] for i in inputs}, {})
+    np.testing.assert_allclose(session.run(None, feeds)[0], ours, rtol=2e-6, atol=2e-6)
+
+
+def test_another_axis_has_no_substitute() -> None:
+    x, g = var("x", TensorType("float", (3, 4))), var("g", TensorType("float", (3, 4)))
+    assert not is_writable(make("RMSNormalization", (x, g), {"axis": -2, "epsilon": 0.125}), 17)
+    assert not is_writable(make("RMSNormalization", (x, g), {"axis": -1, "epsilon": 0.125}), 17)

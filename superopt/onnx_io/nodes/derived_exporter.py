@@ -11,19 +11,25 @@ from superopt.ir.infer import OPERATORS
 from superopt.ir.operator import REAL_ATTRS, Operator
 from superopt.onnx_io.model import ModelError
 from superopt.onnx_io.nodes.node_export import NodeExport
+from superopt.onnx_io.nodes.substitutes import substitute
 from superopt.onnx_io.schemas import OpSchema, attribute_kind, first_opset, formal_input, is_extension, schema_of
 
 __all__ = ["export_derived"]
 
 
 def export_derived(e: NodeExport) -> list[onnx.NodeProto]:
-    """Return the node of a term. Raises ModelError if the opset lacks the operator or one of the term's attributes."""
+    """Return the node of a term, or of its substitute in an opset that lacks the operator.
+
+    Raises ModelError if there is none, or if the opset lacks one of the term's attributes.
+    """
     operator = OPERATORS[e.term.op]
     if operator.domain or is_extension(operator.name):
         reals = {name: float(value) for name, value in e.attrs.items() if _is_real(operator, name)}
         return [e.node(domain=operator.domain, **{**e.attrs, **reals})]
     schema = schema_of(operator.name, e.opset)
     if schema is None:
+        if found := substitute(e.term):
+            return [e.node(found.op, found.domain, **found.attributes)]
         raise ModelError(f"opset {e.opset} has no {operator.name} (new in {first_opset(operator.name)})")
     _check_operands(e, operator)
     attributes: dict[str, Any] = {}

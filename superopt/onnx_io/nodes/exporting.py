@@ -17,11 +17,12 @@ from superopt.onnx_io.model import ModelError
 from superopt.onnx_io.nodes.derived_exporter import export_derived
 from superopt.onnx_io.nodes.forms import EXPORTERS
 from superopt.onnx_io.nodes.node_export import Constants, NodeExport
-from superopt.onnx_io.schemas import is_extension, type_error
+from superopt.onnx_io.nodes.substitutes import substitute
+from superopt.onnx_io.schemas import is_extension, schema_of, type_error
 from superopt.onnx_io.size_arithmetic import SizeArithmetic
 from superopt.properties import reduces
 
-__all__ = ["export_term", "is_standard"]
+__all__ = ["export_term", "is_standard", "is_writable"]
 
 
 def is_standard(op: str) -> bool:
@@ -29,6 +30,19 @@ def is_standard(op: str) -> bool:
     if op not in OPERATORS or op in CLOSED_FORM:
         return True
     return not OPERATORS[op].domain and (op in EXPORTERS or not is_extension(op))
+
+
+def is_writable(operator: Term, opset: int, *, standard: bool = False) -> bool:
+    """Return True if `operator` can be written in a model of this opset; with `standard`, if it is standard there.
+
+    Closed-form constants, and operators of the runtime's own domain, can be written in every version.
+    """
+    op = operator.op
+    if standard and not is_standard(op):
+        return False
+    if op not in OPERATORS or OPERATORS[op].domain or is_extension(op) or schema_of(op, opset) is not None:
+        return True
+    return not standard and substitute(operator) is not None
 
 
 def _reduces_a_number(term: Term) -> bool:

@@ -28,14 +28,6 @@ def import_gelu(view: NodeView) -> Canonical:
     return import_derived(view, OPERATORS["Gelu"])
 
 
-@exporter("Gelu")
-def export_gelu(e: NodeExport) -> list[onnx.NodeProto]:
-    """Use ONNX Runtime's own Gelu before opset 20, which introduced Gelu in ONNX."""
-    if e.opset < 20 and e.attrs["approximate"] == "none":
-        return [e.node(domain="com.microsoft")]
-    return export_derived(e)
-
-
 @exporter("Gemm")
 def export_gemm(e: NodeExport) -> list[onnx.NodeProto]:
     """Write a zero for the summand before opset 11, where it is not optional."""
