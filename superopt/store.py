@@ -18,6 +18,8 @@ import platformdirs
 __all__ = [
     "SCHEMA_VERSION",
     "CalibrationKey",
+    "Compared",
+    "ComparisonKey",
     "FoundBefore",
     "ModelTiming",
     "ModelTimingKey",
@@ -36,7 +38,7 @@ __all__ = [
 ]
 
 # Raise this number when a table changes, or the method of measuring any of the numbers.
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 
 _WRITER_TIMEOUT_S = 10.0  # waiting for another process that writes
 
@@ -105,6 +107,21 @@ class ModelTiming(NamedTuple):
     wall_after: float
     rounds: int
     pairs: int
+
+
+class ComparisonKey(NamedTuple):
+    """Two models by their digests, and a hash of the inputs on which they were compared and of how that was done."""
+
+    conditions: str
+    original: str
+    candidate: str
+    inputs: str
+
+
+class Compared(NamedTuple):
+    """What was found where no output differed: a `superopt.optimizer.result.Difference` as JSON."""
+
+    difference: str
 
 
 class SearchKey(NamedTuple):
@@ -211,6 +228,7 @@ class ResultStore:
         self.calibrations = StoreTable(self, "calibration", CalibrationKey, Seconds)
         self.region_timings = StoreTable(self, "region_timing", RegionKey, RegionTiming)
         self.model_timings = StoreTable(self, "model_timing", ModelTimingKey, ModelTiming)
+        self.comparisons = StoreTable(self, "comparison", ComparisonKey, Compared)
         self.searches = StoreTable(self, "search", SearchKey, FoundBefore)
         self.verdicts = StoreTable(self, "verdict", VerdictKey, VerdictProof)
         self.stability = StoreTable(self, "stability", StabilityKey, StabilityClasses)

@@ -99,11 +99,12 @@ def _own_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _no_earlier_searches() -> None:
-    """A test's runs search, whatever other tests have searched."""
+def _no_earlier_runs() -> None:
+    """A test's runs search and compare, whatever other tests have searched and compared."""
     if store.default_path().exists():
         with store.ResultStore() as earlier:
             earlier.execute("DELETE FROM search")
+            earlier.execute("DELETE FROM comparison")
 
 
 @pytest.fixture

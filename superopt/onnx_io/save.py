@@ -99,10 +99,14 @@ def inline_bytes(model: onnx.ModelProto) -> int:
     return sum(tensor_bytes(tensor) for tensor in model.graph.initializer if not is_external(tensor))
 
 
-def spilled(model: onnx.ModelProto, weights: Path) -> onnx.ModelProto:
-    """Return `model` with its big weights moved to the new file `weights`. Raises OSError."""
+def spilled(model: onnx.ModelProto, weights: Path, *, beside: bool = False) -> onnx.ModelProto:
+    """Return `model` with its big weights moved to the new file `weights`. Raises OSError.
+
+    The file is named relative to the root; with `beside`, relative to the model, which is to be in the same folder.
+    """
+    location = weights.name if beside else weights.resolve().relative_to(ROOT).as_posix()
     with weights.open("wb") as file:
-        return _split(model, weights.resolve().relative_to(ROOT).as_posix(), file, carried=False)
+        return _split(model, location, file, carried=False)
 
 
 def _split(model: onnx.ModelProto, location: str, file: BinaryIO, carried: bool) -> onnx.ModelProto:

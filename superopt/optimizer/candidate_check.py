@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import onnx
 
@@ -12,6 +13,7 @@ from superopt.onnx_io import Model, ModelError, Unwritable, replace_bodies, writ
 from superopt.onnx_io.constant_nodes import is_constant_node
 from superopt.onnx_io.subgraphs import all_nodes
 from superopt.optimizer.candidates import ModelCandidate
+from superopt.optimizer.comparison_cache import ComparisonCache
 from superopt.optimizer.context import RunContext
 from superopt.optimizer.folding import Folding
 from superopt.optimizer.result import Difference, InputAccuracy, Latency
@@ -174,14 +176,23 @@ class CandidateCheck:
                     result.latency = slow.latency
                     raise _Refused(str(slow)) from None
             with self.context.phases("compare", "comparing outputs"):
-                comparison, accuracy = self.validator.compare(runnable)
-            result.difference = _difference(self.validator, comparison, accuracy)
-            if comparison.problem is not None:
-                raise _Refused(f"outputs differ: {comparison.problem}")
+                self._compare(runnable, self.validator, result)
             if speed is not None and self.context.pace.has_time_to_estimate:
                 self._timed(result, "measuring, original and result interleaved", lambda: speed.estimate(runnable))
                 if result.problem is not None:
                     raise _Refused(result.problem)
+
+    def _compare(self, runnable: bytes | Path, validator: Validator, result: CheckResult) -> None:
+        """Set the difference of `result`, by an earlier run's comparison if it passed. Raises CannotRun."""
+        earlier = ComparisonCache(self.context, validator, runnable)
+        result.difference = earlier.passed()
+        if result.difference is not None:
+            return
+        comparison, accuracy = validator.compare(runnable)
+        result.difference = _difference(validator, comparison, accuracy)
+        if comparison.problem is not None:
+            raise _Refused(f"outputs differ: {comparison.problem}")
+        earlier.keep(result.difference)
 
     def _timed(self, result: CheckResult, message: str, measure: Callable[[], Speed]) -> None:
         """Set the latency of `result` to what `measure` returns, and its problem if that is too slow."""

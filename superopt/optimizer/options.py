@@ -202,7 +202,7 @@ class Options:
 
 
 _BUDGET_SECONDS, _EFFORT_FACTOR = 40.0, 3.0
-_QUICK_BUDGET_SECONDS = 8.0
+_QUICK_BUDGET_SECONDS = 5.0
 _TIMEOUT_SHARE = 0.8  # the rest is for what was begun when the budget ended, and for writing
 _CHOICES = {
     "ep": "execution provider",

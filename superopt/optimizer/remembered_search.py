@@ -12,18 +12,15 @@ import pickle
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-import superopt
-import verify
 from superopt.ir.dim import Dim, Quotient
 from superopt.ir.rule import Condition, Rule, Signature
 from superopt.ir.term import AttrVar, Term, topological
 from superopt.ir.trace import Application, Rewrite, Step, Trace
 from superopt.ir.types import TensorType
 from superopt.optimizer.model_search import FoundRewrites, SearchRequest, search_model
+from superopt.optimizer.source_digest import source_digest
 from superopt.search import device_of
 from superopt.search.apply import AppliedTrace
 from superopt.search.cost.measurement_key import conditions
@@ -86,19 +83,11 @@ def _conditions(request: SearchRequest) -> str:
     sizes = [sorted(one.items()) for one in request.all_sizes]
     rules = [rule.id for rule in request.rules]
     facts = conditions(target, model.opset), chosen, device, sizes, rules, request.time_regions, request.share
-    return _digest(map(repr, (*facts, _source_digest())))
+    return _digest(map(repr, (*facts, source_digest())))
 
 
 def _digest(parts: Iterator[str]) -> str:
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
-
-
-@cache
-def _source_digest() -> str:
-    """Return a hash of all source files, as the version of the search and of what it uses."""
-    folders = [Path(str(package.__file__)).parent for package in (superopt, verify)]
-    files = sorted(file for folder in folders for file in folder.rglob("*.py"))
-    return _digest(hashlib.blake2b(file.read_bytes(), digest_size=16).hexdigest() for file in files)
 
 
 def _encoded(found: FoundRewrites, outputs: tuple[Term, ...]) -> bytes | None:

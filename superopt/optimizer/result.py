@@ -134,6 +134,7 @@ class Difference:
     `relative` is relative to the output's largest magnitude, and `tolerance` is its bound where outputs were compared
     with each other, or the bound of the error where they were compared with float64 (`accuracy`, one for each set).
     `own_spread` is the relative difference of the original from itself between ONNX Runtime's optimization levels.
+    `remembered`: compared by an earlier run of the same two models on the same inputs.
     """
 
     absolute: float
@@ -142,6 +143,7 @@ class Difference:
     own_spread: float
     inputs: int
     accuracy: list[InputAccuracy] = field(default_factory=list)
+    remembered: bool = False
 
     def errors(self) -> list[tuple[str, float, float]]:
         """Return the kinds of inputs with the largest errors of the original and of the result against float64."""

@@ -126,7 +126,7 @@ def _accuracy(d: Difference, exact: bool) -> Iterator[str]:
         own = f" (the original differs from itself by {d.own_spread:.2e} between ONNX Runtime's optimization levels)"
     yield (
         f"largest output difference {d.absolute:.2e} absolute, {d.relative:.2e} relative to the output's magnitude"
-        f" on {counted(d.inputs, 'input')}{own}"
+        f" on {counted(d.inputs, 'input')}{own}{', compared by an earlier run' if d.remembered else ''}"
     )
     errors = [f"{kind} {original:.1e} and {error:.1e}" for kind, original, error in d.errors()]
     if errors:

@@ -22,6 +22,7 @@ from superopt.optimizer.options import Options
 from superopt.optimizer.outcome import Outcome
 from superopt.optimizer.pace import Pace
 from superopt.optimizer.phases import Phases
+from superopt.optimizer.preparation import begin_to_prepare
 from superopt.optimizer.proof_cache import ProofCache
 from superopt.optimizer.remembered_search import remembered_search
 from superopt.optimizer.result import Result
@@ -32,10 +33,8 @@ from superopt.optimizer.speed_check import SpeedCheck
 from superopt.optimizer.symbol_sizes import symbol_sizes
 from superopt.optimizer.timing_cache import TimingCache
 from superopt.optimizer.trace_json import traces_to_json
-from superopt.optimizer.unrun import advice, assumed_shapes, loads
-from superopt.optimizer.validator import Validator
 from superopt.rulebook.loading import chosen_rules
-from superopt.runtime import CannotRun, Feeds, Unfeedable, close_unused, resolve_target, start_child, versions
+from superopt.runtime import close_unused, resolve_target, start_child, versions
 from superopt.search import Device, calibrate, device_of
 from superopt.store import ResultStore
 
@@ -72,6 +71,8 @@ def run(
         source = Source(model)
         check_inputs_stay(outputs, source)
         terms = source.terms
+    if options.quick:  # its few seconds are those after the reading
+        pace = Pace(options.budget_s, is_timed=False)
     own = None if options.rules is None else Path(options.rules)
     rules, certificates = chosen_rules(own, map(Path, options.add_rules), options.skip_rules)
 
@@ -96,39 +97,33 @@ def run(
 def _improve(
     context: RunContext, finder: Finder, timer: Timer | None, keep: Callable[[Selection | None], None]
 ) -> Selection:
-    """Search, then select a candidate that is replayed, validated and measured; keep the original if there is none."""
+    """Search, then select a candidate that is replayed, validated and measured; keep the original if there is none.
+
+    A quick run searches while the original is loaded and run, if no size has to be found out by that.
+    """
     source, target, store = context.source, context.target, context.store
-    validator, feeds, notices, is_loaded = None, list[Feeds](), list[str](), True
-    try:
-        with context.phases("prepare", "running the original"):
-            careful = not context.options.quick
-            validator = Validator(source, target, context.options, thorough=careful, plain=careful)
-        shapes, feeds, notices = validator.shapes, validator.timed, validator.notices
-        context.pace.reference_s = context.phases.seconds["prepare"]
-    except (CannotRun, Unfeedable) as error:
-        is_loaded = loads(source, target)
-        help_ = advice(error, source, is_loaded=is_loaded)
-        if context.options.cost != "analytic" or not target.has_levels:
-            if target.has_levels:
-                help_ += "; --cost analytic optimizes it by proven rules without running it"
-            return Selection(f"the original cannot be run here, so nothing can be measured: {error}{help_}")
-        shapes = assumed_shapes(source, context.options)
-        consequence = "so outputs are not compared and nothing is timed"
-        notices.append(f"the original cannot be run here, {consequence}: {error}{help_}")
-    if context.device is None and context.options.cost == "measured":
-        context = replace(context, device=_this_machine(context))
-    timers = _timers(context) if timer is None else Timers(each_alone(timer), each_alone(timer))
     model, sizes = source.terms, tuple[Mapping[str, int], ...]()
     if context.options.numerics != "exact":
         model = with_formulas(model, context.rules)
-    if shapes and _is_dynamic(model):
-        sizes = symbol_sizes(source, target, shapes, feeds)
+    context.phases.progress("running the original")
+    is_dynamic = _is_dynamic(model)
+    prepared = begin_to_prepare(context, beside=context.options.quick and not is_dynamic)
+    if not context.options.quick and prepared().refusal:
+        return Selection(prepared().refusal)
+    if context.device is None and context.options.cost == "measured":
+        context = replace(context, device=_this_machine(context))
+    if is_dynamic and prepared().shapes:
+        sizes = symbol_sizes(source, target, prepared().shapes, prepared().feeds)
         model = replace(model, sizes=dict(sizes[0]))
     with context.phases("search", "searching"):
         found, bodies = _search(context, model, sizes, finder)
-    speed = None if validator is None else SpeedCheck(validator, timers, context.pace)
-    notices = [*notices, *bodies.problems, *([store.problem] if store.problem else [])]
-    check = CandidateCheck(context, validator, speed, model, must_load=is_loaded)
+    original = prepared()
+    if original.refusal:
+        return Selection(original.refusal)
+    timers = _timers(context) if timer is None else Timers(each_alone(timer), each_alone(timer))
+    speed = None if original.validator is None else SpeedCheck(original.validator, timers, context.pace)
+    notices = [*original.notices, *bodies.problems, *([store.problem] if store.problem else [])]
+    check = CandidateCheck(context, original.validator, speed, model, must_load=original.is_loaded)
     return select(check, found, bodies, notices, keep)
 
 

@@ -132,10 +132,14 @@ class _Selector:
         return None
 
     def _hand_over(self, one: _Passed | None) -> None:
-        """Hand over `one` as the selection to take if the run were stopped now, if its estimate is surely a gain."""
-        if one is not None and self.check.speed is not None:
-            estimate = one.result.latency
-            one = one if estimate is not None and estimate.low > 1 else None
+        """Hand over `one` as the selection to take if the run were stopped now, if its estimate is surely a gain.
+
+        A run that times nothing ends with the first candidate that passes.
+        """
+        if self.check.speed is None:
+            return
+        estimate = None if one is None else one.result.latency
+        one = one if estimate is not None and estimate.low > 1 else None
         if one is not self._kept:
             self._kept = one
             self._keep(None if one is None else self.taken(one))

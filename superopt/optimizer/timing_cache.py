@@ -17,7 +17,7 @@ from superopt.runtime import Feeds, Target, Timing
 from superopt.search.cost.measurement_key import conditions
 from superopt.store import ModelTiming, ModelTimingKey, ResultStore
 
-__all__ = ["TimingCache"]
+__all__ = ["TimingCache", "feeds_digest"]
 
 
 class TimingCache:
@@ -67,10 +67,11 @@ class TimingCache:
 
     def _keys(self, candidate: bytes | Path, inputs: Sequence[Feeds]) -> list[ModelTimingKey]:
         models = conditions(self._target, 0), self._source.digest, model_digest(candidate)
-        return [ModelTimingKey(*models, _feeds_digest(feeds), self._purpose) for feeds in inputs]
+        return [ModelTimingKey(*models, feeds_digest(feeds), self._purpose) for feeds in inputs]
 
 
-def _feeds_digest(feeds: Feeds) -> str:
+def feeds_digest(feeds: Feeds) -> str:
+    """Return a hash of the names, types, shapes and values of inputs."""
     state = hashlib.blake2b(digest_size=16)
     for name in sorted(feeds):
         array = feeds[name]
