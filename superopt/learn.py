@@ -14,6 +14,7 @@ from pathlib import Path
 
 from superopt.folders import check_folder, write_files
 from superopt.generate import generate
+from superopt.generate.conjectures.written_functions import function_families
 from superopt.generate.targets import window_families
 from superopt.harvest import harvest
 from superopt.ir.rule import Rule
@@ -62,7 +63,7 @@ def learn(
     out = Path(out).resolve()
     check_folder(out, {RULES, CERTIFICATES})
     found = harvest(models, device=device, progress=progress)
-    families = window_families(found.windows)
+    families = (*function_families(found.windows), *window_families(found.windows))
     known = {rule_id for rule in load_rules(None) for rule_id in _ids(rule)}
     lines: dict[str, str] = {}  # certificate by the rule's line
     tried, size = 0, _BATCH * jobs

@@ -42,13 +42,15 @@ def _families(names: tuple[str, ...], corpus: Path | None, windows: int) -> tupl
     """Return the families with these names; by default all, with the windows of the corpus."""
     from superopt.corpus import CorpusError, read_corpus
     from superopt.generate import UnknownFamily, choose
+    from superopt.generate.conjectures.written_functions import function_families
     from superopt.generate.families import FAMILIES
     from superopt.generate.targets import window_families
 
     if corpus is None and "corpus" in names:
         raise click.UsageError("--family corpus needs --corpus FILE, which `superopt harvest` writes")
     try:
-        found = () if corpus is None else window_families(read_corpus(corpus), windows)
+        of_windows = () if corpus is None else list(read_corpus(corpus))
+        found = (*window_families(of_windows, windows), *function_families(of_windows))
         return choose(names, (*FAMILIES, *found))
     except (UnknownFamily, CorpusError) as error:
         raise click.BadParameter(str(error)) from error

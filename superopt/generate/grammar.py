@@ -163,7 +163,8 @@ class Family:
     targets: tuple[str, ...] = ()
     phases: int = 0  # the targets after the first are its phases: elements that are this many apart along image axes
     reals: bool = False  # graphs are compared at real numbers: see `conjectures.reals`
-    definitions: tuple[str, ...] = ()  # terms of operators whose own equations are wanted as rules
+    # Terms of operators whose own equations are wanted as rules or, with targets, that the targets are equal to.
+    definitions: tuple[str, ...] = ()
     most: int = 0  # largest number of graphs on a level of a family with targets; a larger level is not enumerated
 
     @property

@@ -79,7 +79,10 @@ def enumerate_part(config: RunConfig, number: int, part: int, inputs: Mapping[st
     family, evaluator = config.families[number], Evaluator(config.seed)
     if family.definitions:
         terms = [_typed(family, text) for text in family.definitions]
-        own = [GroundEquation(one, map_terms(normal((unfold(one[0]),)), _without_one), family) for one in terms]
+        if family.targets:
+            own = [GroundEquation(_typed(family, text), one, family) for text in family.targets for one in terms]
+        else:
+            own = [GroundEquation(one, map_terms(normal((unfold(one[0]),)), _without_one), family) for one in terms]
         return _json({"counts": asdict(StageCounts(graphs=len(own))), "equations": [_show(e) for e in own]})
     if family.reals:
         operators = min(family.runtime, config.operators or family.runtime)
@@ -203,17 +206,19 @@ def prove_signatures(config: RunConfig, source: str, start: int, stop: int, inpu
         for schema in (one.schema, *more):
             start_s = time.perf_counter()
             wanted = used_signatures.of(schema.rule.id)
-            if one.equation.family.targets:
+            family = one.equation.family
+            is_window = bool(family.targets and not family.definitions)
+            if is_window:
                 # Its attributes are free already. Where it needs conditions, random sizes would not hold.
                 proofs = _proofs(config, None, schema, wanted)
             else:
-                wanted = [*variations(schema, one.equation.family.variation), *wanted]
+                wanted = [*variations(schema, family.variation), *wanted]
                 proofs = _proofs(config, check, schema, wanted)
             if not proofs:
                 continue
             ordered = in_stable_order(schema, *next(iter(proofs.items())))
             if ordered is not schema:
-                proofs = _proofs(config, None if one.equation.family.targets else check, ordered, wanted)
+                proofs = _proofs(config, None if is_window else check, ordered, wanted)
             certified = _certified(config, ordered.rule, proofs)
             if certified is None:
                 continue

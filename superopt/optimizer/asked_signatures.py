@@ -13,9 +13,9 @@ from superopt.ir.notation import parse_signature, show_rule, show_signature
 from superopt.ir.rule import Rule
 from superopt.onnx_io import is_writable
 from superopt.optimizer.folding import first_allowance
-from superopt.optimizer.number_formulas import with_formulas
 from superopt.optimizer.options import Options
 from superopt.optimizer.proof_cache import ProofCache
+from superopt.optimizer.rule_reading import with_formulas
 from superopt.optimizer.source import Source
 from superopt.optimizer.unrun import assumed_shapes
 from superopt.search import AnalyticCost, Device, search

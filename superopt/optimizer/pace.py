@@ -18,6 +18,8 @@ _UNTIMED_SEARCH_WORK = 0.5  # where neither the machine is measured nor a candid
 # What follows is the replay and the measurements, a share of the budget, and the comparison of outputs, which takes
 # longer than the runs of the original by up to this factor.
 _CHECKS, _COMPARISON = 0.3, 2.0
+# Shares of the budget for a run that an earlier one has searched for: in all, and at least for the checks.
+_WITHOUT_SEARCH, _LEAST_CHECKS = 0.45, 0.15
 # Shares of the time that is left: for one measurement to choose, and for one to accept.
 _CHOICE, _ACCEPTANCE = 0.25, 0.8
 _LEAST_MEASUREMENT_SHARE = 0.05  # of the budget
@@ -40,8 +42,10 @@ class Pace:
         return max(0.0, self._begun + self._budget_s - time.monotonic())
 
     def leave_checks(self) -> None:
-        """Count all time as spent but that for the checks of the result, as after a search that took all of its own."""
-        self._begun -= max(0.0, self.left_s - self._checks_s)
+        """Count all time as spent but that for the checks of the result: an earlier run has searched."""
+        spent = time.monotonic() - self._begun
+        checks = min(self._checks_s, max(_WITHOUT_SEARCH * self._budget_s - spent, _LEAST_CHECKS * self._budget_s))
+        self._begun -= max(0.0, self.left_s - checks)
 
     @property
     def calibration_s(self) -> float:
@@ -69,6 +73,11 @@ class Pace:
     @property
     def _checks_s(self) -> float:
         return _CHECKS * self._budget_s + _COMPARISON * self.reference_s
+
+    @property
+    def has_time_for_another(self) -> bool:
+        """True if there is time to compare and measure another candidate."""
+        return self.left_s > _COMPARISON * self.reference_s + _LEAST_MEASUREMENT_SHARE * self._budget_s
 
     @property
     def has_time_to_estimate(self) -> bool:

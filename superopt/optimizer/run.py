@@ -17,7 +17,6 @@ from superopt.optimizer.error_bound import error_factor, jumps_behind
 from superopt.optimizer.files import RESULT, check_inputs_stay, count_operators
 from superopt.optimizer.model_search import Finder, FoundRewrites, SearchRequest
 from superopt.optimizer.model_timer import Timer, Timers, each_alone, interleaved_timer
-from superopt.optimizer.number_formulas import with_formulas
 from superopt.optimizer.options import Options
 from superopt.optimizer.outcome import Outcome
 from superopt.optimizer.pace import Pace
@@ -26,6 +25,7 @@ from superopt.optimizer.preparation import begin_to_prepare
 from superopt.optimizer.proof_cache import ProofCache
 from superopt.optimizer.remembered_search import remembered_search
 from superopt.optimizer.result import Result
+from superopt.optimizer.rule_reading import with_formulas
 from superopt.optimizer.rule_summary import replay_summary, rule_attempts, rule_uses
 from superopt.optimizer.selection import Selection, select
 from superopt.optimizer.source import Source

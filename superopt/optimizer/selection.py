@@ -58,12 +58,12 @@ def select(
     selector = _Selector(check, found, notices, keep)
     pace, simplified = check.context.pace, bool(check.model.simplified_nodes)
     for number, candidate in enumerate(candidates(found, bodies)):
-        if number and pace.left_s <= pace.reference_s:  # comparing takes as long as the runs of the original
+        if number and not pace.has_time_for_another:
             break
         if (best := selector.accepted(candidate)) is not None:
             return selector.taken(best)
     for candidate in clean_ups(found, bodies, simplified):
-        if selector.refused and pace.left_s <= pace.reference_s:
+        if selector.refused and not pace.has_time_for_another:
             break
         if (best := selector.accepted(candidate)) is not None:
             return selector.taken(best)

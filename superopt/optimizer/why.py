@@ -17,9 +17,9 @@ from superopt.ir.term import Attr, Term
 from superopt.onnx_io import Model, ModelError, has_kernel, is_writable
 from superopt.onnx_io.subgraphs import all_nodes
 from superopt.optimizer.equations import show_sides
-from superopt.optimizer.number_formulas import with_formulas
 from superopt.optimizer.options import Options
 from superopt.optimizer.proof_cache import ProofCache
+from superopt.optimizer.rule_reading import with_formulas
 from superopt.optimizer.source import Source
 from superopt.rulebook.loading import chosen_rules
 from superopt.search import AnalyticCost, Device, device_of

@@ -35,7 +35,7 @@ from superopt.ir.term import CLOSED_FORM, Term, map_terms, topological, var
 from superopt.ir.types import FLOAT_DTYPES, TensorType
 from superopt.rulebook.commutative import ordered_operands
 
-__all__ = ["RealEvaluator", "enumerate_reals"]
+__all__ = ["RealEvaluator", "RealSamples", "enumerate_reals"]
 
 _Values = npt.NDArray[Any]
 _DIGITS = 8  # decimal places to which values are compared first
@@ -105,6 +105,26 @@ def _rounded(value: _Values) -> bytes:
         return (np.round(value.astype(np.float64), _DIGITS) + 0.0).tobytes()  # -0.0 becomes 0.0
 
 
+class RealSamples:
+    """Values of graphs at two samples: one where all real numbers are positive, and one of both signs."""
+
+    def __init__(self, seed: int) -> None:
+        self._samples = RealEvaluator(seed, positive=True), RealEvaluator(seed, positive=False)
+
+    def positive(self, term: Term) -> _Values:
+        """Return the value of a term where all real numbers are positive. Raises KeyError for an unknown operator."""
+        return self._samples[0].real(term)
+
+    def implies(self, left: Term, right: Term) -> bool:
+        """Return True if two graphs of one type are equal wherever the left one is defined."""
+        for sample in self._samples:
+            a, b = (sample.real(side).astype(np.float64) for side in (left, right))
+            defined = np.isfinite(a)
+            if not np.isclose(a[defined], np.broadcast_to(b, a.shape)[defined], _TOLERANCE, _TOLERANCE).all():
+                return False
+        return True
+
+
 @dataclass(frozen=True)
 class _Class:
     """The smallest graph of a class, its number of operators, its name in slots, and if larger graphs may use it."""
@@ -121,32 +141,23 @@ class _Classes:
 
     def __init__(self, family: Family, seed: int) -> None:
         self.family = family
-        self._samples = RealEvaluator(seed, positive=True), RealEvaluator(seed, positive=False)
+        self._samples = RealSamples(seed)
         self._found: dict[tuple[TensorType, bytes], list[_Class]] = {}
         self.all: list[_Class] = []
 
     def add(self, new: _Class) -> _Class | None:
         """Return the class whose graph is equal to `new`, or None if there is none, and `new` is a class of its own."""
-        value = self._samples[0].real(new.term)
+        value = self._samples.positive(new.term)
         if not np.isfinite(value.astype(np.float64)).all() or np.abs(value.astype(np.float64)).max() > _LARGEST:
             return new
         assert new.term.type is not None
         same = self._found.setdefault((new.term.type, _rounded(value)), [])
         for known in same:
-            if self._implies(new.term, known.term) or self._implies(known.term, new.term):
+            if self._samples.implies(new.term, known.term) or self._samples.implies(known.term, new.term):
                 return known
         same.append(new)
         self.all.append(new)
         return None
-
-    def _implies(self, left: Term, right: Term) -> bool:
-        """Return True if the graphs are equal wherever the left one is defined."""
-        for sample in self._samples:
-            a, b = (sample.real(side).astype(np.float64) for side in (left, right))
-            defined = np.isfinite(a)
-            if not np.isclose(a[defined], np.broadcast_to(b, a.shape)[defined], _TOLERANCE, _TOLERANCE).all():
-                return False
-        return True
 
 
 def enumerate_reals(family: Family, seed: int, operators: int) -> tuple[list[GroundEquation], list[LevelCounts]]:

@@ -70,13 +70,17 @@ class Minimiser:
         sides lead to the same graph by steps that each lower the cost.
 
         The gain of a rule with several outputs only shows at larger sizes, so both directions of such an equation must
-        be found. ONNX Runtime's own functions, such as FusedMatMul, do not count as steps between standard operators: a
-        search chooses them last, and not every target has them.
+        be found. A function that a model writes out (`conjectures.written_functions`) must be found in few steps,
+        because the runtime fuses what is written, and none of the graphs on the way. ONNX Runtime's own functions, such
+        as FusedMatMul, do not count as steps between standard operators: a search chooses them last, and not every
+        target has them.
         """
         lhs, rhs = normal(equation.lhs), normal(equation.rhs)
         if lhs == rhs:
             return True
         weights = equation.weights
+        if equation.family.targets and equation.family.definitions:
+            return self.derivation(lhs, rhs, weights, without, self.most_steps) is not None
         directions = self.directions(equation)
         if directions and all(self.is_found(start, goal, weights, without) for start, goal in directions):
             return True
@@ -118,12 +122,17 @@ class Minimiser:
         return self.derivation(start, goal, weights, without) is not None
 
     def derivation(
-        self, start: tuple[Term, ...], goal: tuple[Term, ...], weights: frozenset[str], without: Rule | None = None
+        self,
+        start: tuple[Term, ...],
+        goal: tuple[Term, ...],
+        weights: frozenset[str],
+        without: Rule | None = None,
+        most_steps: int | None = None,
     ) -> tuple[DerivationStep, ...] | None:
         """Return the steps by which a search gets from `start` to `goal`, or None.
 
-        Each output after the first allows one more step. No intermediate graph costs much more than the more expensive
-        end.
+        There are at most `most_steps`, by default as many as the size of the graphs allows. Each output after the first
+        allows one more step. No intermediate graph costs much more than the more expensive end.
         """
         one, other = self._cost(start, weights), self._cost(goal, weights)
         most = EnumerationCost(max(one.work, other.work), max(one.other, other.other))
@@ -132,7 +141,8 @@ class Minimiser:
             return _functions(terms) <= functions and self._cost(terms, weights).within(most)
 
         functions = _functions((*start, *goal))
-        steps = (self.large_steps if self._is_large(start, goal, weights) else self.most_steps) + len(start) - 1
+        usual = self.large_steps if self._is_large(start, goal, weights) else self.most_steps
+        steps = (usual if most_steps is None else most_steps) + len(start) - 1
         return self._deriver.derive(start, goal, steps, without=without, passes=passes, forward=True)
 
     def explanation(self, equation: GroundEquation) -> tuple[DerivationStep, ...]:

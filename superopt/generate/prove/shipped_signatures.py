@@ -43,6 +43,8 @@ def variations(schema: Schema, variation: str) -> Iterator[Signature]:
             if variation in ("axes", "rows") and max(len(shape) for _, shape in lifted.shapes) > _MAX_RANK:
                 continue
             yield lifted
+            if variation == "function":
+                yield replace(lifted, attrs=base.attrs)  # numbers stay numbers
             if variation == "layout":
                 yield from (_with_axis(schema, lifted, axis) for axis in (-2, -3))
             if variation in ("axes", "rows"):
@@ -149,12 +151,18 @@ def _rows(schema: Schema) -> Iterator[dict[str, int]]:
             yield from ({**dict.fromkeys(tensors, more), name: more - 1} for name in tensors)
 
 
+def _function(schema: Schema) -> Iterator[dict[str, int]]:
+    """Yield changes of ranks for functions of rows or elements: tensors have fewer or more axes, vectors stay."""
+    yield from (dict.fromkeys(_tensor_names(schema), more) for more in (-2, -1, 1))
+
+
 _LIFTS: Mapping[str, Callable[[Schema], Iterator[dict[str, int]]]] = {
     "matrix": _matrix,
     "layout": _layout,
     "elementwise": _elementwise,
     "axes": _axes,
     "rows": _rows,
+    "function": _function,
 }
 
 

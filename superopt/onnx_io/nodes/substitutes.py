@@ -21,12 +21,15 @@ class Substitute(NamedTuple):
 
 
 def substitute(operator: Term) -> Substitute | None:
-    """Return the operator of ONNX Runtime that computes `operator` in every opset, or None."""
+    """Return the operator of ONNX Runtime that computes `operator` in every opset, or None.
+
+    Of a pattern, whose operands have no types, it may not be that of each match.
+    """
     if operator.op == "Gelu":  # new in ONNX 20
         return Substitute("FastGelu" if operator.attr("approximate") == "tanh" else "Gelu", _OWN_DOMAIN)
     if operator.op == "RMSNormalization" and operator.attr("axis") == -1:  # new in ONNX 23
         scale = operator.inputs[1]
-        if scale is not None and scale.type is not None and len(scale.type.shape or ()) == 1:
-            epsilon = float(str(operator.attr("epsilon")))
-            return Substitute("SimplifiedLayerNormalization", attributes={"axis": -1, "epsilon": epsilon})
+        if scale is not None and (scale.type is None or len(scale.type.shape or ()) == 1):
+            attributes = {"axis": -1, "epsilon": operator.attr("epsilon")}
+            return Substitute("SimplifiedLayerNormalization", attributes=attributes)
     return None

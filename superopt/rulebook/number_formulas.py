@@ -2,37 +2,42 @@
 
 An exporter computes Sqrt(2) and stores the rounded result c = 1.41421354. No equation about the root of 2 holds for c.
 But a runtime that computes Sqrt(2) gets the bits of c, because IEEE 754 prescribes them. So a model that computes it in
-place of c is the same program, and it is the one that is optimized: folding, the other way round. The writer folds what
+place of c is the same program, and rules are applied to that one: folding, the other way round. The writer folds what
 is left of the formula.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from superopt.evaluate import fold
-from superopt.ir.infer import make, replace
+from superopt.ir.infer import make
 from superopt.ir.operator import OPERATORS
-from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
 from superopt.ir.types import FLOAT_DTYPES
-from superopt.onnx_io import Model
 
-__all__ = ["with_formulas"]
+__all__ = ["formulas_in", "numbers_by_formula"]
 
 
-def with_formulas(model: Model, rules: Iterable[Rule]) -> Model:
-    """Return `model` with the formula in place of each number that a formula in `rules` gives, bit for bit."""
-    numbers = [term for term in topological(model.outputs) if _is_number(term)]
-    formulas = dict.fromkeys(formula for rule in rules for formula in _formulas(rule)) if numbers else ()
+def formulas_in(terms: Sequence[Term]) -> Iterator[Term]:
+    """Yield the operators of numbers below terms or patterns, such as Sqrt(2), whose results IEEE 754 prescribes."""
+    for term in topological(terms):
+        of_numbers = term.inputs and all(i is not None and i.op == "ConstantOfShape" for i in term.inputs)
+        if of_numbers and OPERATORS[term.op].ieee:
+            yield term
+
+
+def numbers_by_formula(outputs: Sequence[Term], formulas: Iterable[Term]) -> dict[Term, Term]:
+    """Return the formula for each number below `outputs` that one of the `formulas` gives, bit for bit."""
     found: dict[Term, Term] = {}
-    for number in numbers:
-        for formula in formulas:
+    known = dict.fromkeys(formulas)
+    for number in filter(_is_number, topological(outputs)):
+        for formula in known:
             here = _like(formula, number)
             if number not in found and fold((here,), {}) == (number,):
                 found[number] = here
-    return model.with_outputs(replace(model.outputs, found), found) if found else model
+    return found
 
 
 def _is_number(term: Term) -> bool:
@@ -41,14 +46,6 @@ def _is_number(term: Term) -> bool:
     if term.op not in ("Const", "ConstantOfShape") or term.inputs or type is None or type.dtype not in FLOAT_DTYPES:
         return False
     return math.prod(type.shape or ()) == 1
-
-
-def _formulas(rule: Rule) -> Iterator[Term]:
-    """Yield the operators of numbers in a rule, such as Sqrt(2), whose results IEEE 754 prescribes."""
-    for term in topological((*rule.lhs, *rule.rhs)):
-        of_numbers = term.inputs and all(i is not None and i.op == "ConstantOfShape" for i in term.inputs)
-        if of_numbers and OPERATORS[term.op].ieee:
-            yield term
 
 
 def _like(formula: Term, number: Term) -> Term:

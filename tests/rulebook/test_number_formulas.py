@@ -14,7 +14,7 @@ from superopt.ir.notation import parse_rule
 from superopt.ir.term import Term, topological
 from superopt.onnx_io import read_model
 from superopt.optimizer import Result, optimize
-from superopt.optimizer.number_formulas import with_formulas
+from superopt.optimizer.rule_reading import with_formulas
 from superopt.runtime import Feeds, Timing
 from tests.support.certified import certified
 from tests.support.models import model
