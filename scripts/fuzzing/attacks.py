@@ -24,7 +24,7 @@ from superopt.ir.dim import Size, evaluate
 from superopt.ir.infer import replace
 from superopt.ir.notation import show_rule
 from superopt.ir.rule import Rule
-from superopt.onnx_io import Model, ModelError, has_operator, read_simplified, write_model
+from superopt.onnx_io import Model, ModelError, is_writable, read_simplified, write_model
 from superopt.onnx_io.model import EqualSizes
 from superopt.optimizer.proof_cache import ProofCache
 from superopt.rulebook.loading import Certificates, certified_rules
@@ -271,7 +271,7 @@ def _matchers() -> dict[int, Matcher]:
 def matcher_for(opset: int) -> Matcher:
     """Return the matcher of the shipped rules that this opset can express."""
     if opset not in _matchers():
-        _matchers()[opset] = Matcher(RuleIndex(_certified()[0], lambda op: has_operator(op, opset)))
+        _matchers()[opset] = Matcher(RuleIndex(_certified()[0], lambda one: is_writable(one, opset)))
     matcher = _matchers()[opset]
     matcher.trim()
     return matcher

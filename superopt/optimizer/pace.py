@@ -33,19 +33,20 @@ class Pace:
 
     def __init__(self, budget_s: float, *, is_timed: bool = True) -> None:
         self._budget_s, self._begun = budget_s, time.monotonic()
+        self._counted_as_spent_s = 0.0
         self._search_work = _SEARCH_WORK if is_timed else _UNTIMED_SEARCH_WORK
         self.reference_s = 0.0  # the time that the runs of the original took, with all inputs
 
     @property
     def left_s(self) -> float:
         """Seconds of the budget that are left, at least 0."""
-        return max(0.0, self._begun + self._budget_s - time.monotonic())
+        return max(0.0, self._begun + self._budget_s - self._counted_as_spent_s - time.monotonic())
 
     def leave_checks(self) -> None:
         """Count all time as spent but that for the checks of the result: an earlier run has searched."""
         spent = time.monotonic() - self._begun
         checks = min(self._checks_s, max(_WITHOUT_SEARCH * self._budget_s - spent, _LEAST_CHECKS * self._budget_s))
-        self._begun -= max(0.0, self.left_s - checks)
+        self._counted_as_spent_s += max(0.0, self.left_s - checks)
 
     @property
     def calibration_s(self) -> float:
