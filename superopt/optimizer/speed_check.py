@@ -132,7 +132,7 @@ class SpeedCheck:
         # Several sizes are as many chances that a timing looks slower by noise.
         confidence = 1 - _ERROR_PROBABILITY / len(speed.timings)
         for timing, shapes in zip(speed.timings, speed.shapes, strict=True):
-            if timing.ratio**2 / timing.low_at(confidence) < 1:
+            if timing.high_at(confidence) < 1:
                 where = _show(timing.ratio, timing.low, timing.high) if len(speed.timings) == 1 else _at(timing, shapes)
                 raise TooSlow(f"slower: {where}", speed.overall)
 

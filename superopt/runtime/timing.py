@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from superopt.runtime.signed_rank import signed_rank_interval
 from superopt.runtime.student import student_quantile
 
 __all__ = ["Runs", "Standing", "Timing", "time_contest", "time_interleaved", "time_models", "time_once"]
@@ -55,8 +56,8 @@ class Timing:
 
     `before` and `after` are seconds of one run: the shortest sample or, over pairs of sessions, the median of the
     shortest samples.
-    `ratio` is A's time divided by B's, over pairs the geometric mean; above 1 model B is faster. `low` to `high` is its
-    95% confidence interval, over `pairs` pairs of sessions. All five are by `clock`, "cpu" or "wall"; `wall_before` and
+    `ratio` is A's time divided by B's, over pairs their centre (see `time_models`); above 1 model B is faster. `low` to
+    `high` is its 95% confidence interval, over `pairs` pairs of sessions. All five are by `clock`, "cpu" or "wall"; `wall_before` and
     `wall_after` are by wall time.
     """
 
@@ -83,11 +84,18 @@ class Timing:
         return self.low > 1 or self.high < (_CONCLUSIVE_IF_SLOWER if self.high < 1 else _CONCLUSIVE) * self.low
 
     def low_at(self, confidence: float) -> float:
-        """Return the lower end of the interval at another confidence; the ratio is the geometric mean of both ends."""
+        """Return the lower end of the interval at another confidence."""
+        return self._end_at(self.low, confidence)
+
+    def high_at(self, confidence: float) -> float:
+        """Return the upper end of the interval at another confidence."""
+        return self._end_at(self.high, confidence)
+
+    def _end_at(self, end: float, confidence: float) -> float:
         if self.pairs < _MIN_PAIRS:
-            return self.low
+            return end
         wider = student_quantile(confidence, self.pairs - 1) / student_quantile(_CONFIDENCE, self.pairs - 1)
-        return self.ratio * math.exp(wider * math.log(self.low / self.ratio))
+        return self.ratio * math.exp(wider * math.log(end / self.ratio))
 
 
 @dataclass(frozen=True)
@@ -183,7 +191,8 @@ def time_models(
     fewer if there is no time for more, but at least four; it ends early only at an interval that is narrow for its
     distance from 1.
     With `apart`, for sessions that need much memory and are slow to make, one of a pair exists at a time.
-    The interval is Student's, over the logarithms of the pairs' ratios.
+    The interval is over the logarithms of the pairs' ratios: that of signed ranks from eight pairs on, which
+    outliers widen less (`signed_rank`), and Student's of fewer.
     """
     start = time.perf_counter()
     least, usual, most = _MIN_PAIRS, _MIN_PAIRS_UNDECIDED, _MAX_PAIRS_UNDECIDED
@@ -357,20 +366,25 @@ def _is_decided(timing: Timing) -> bool:
 
 def _is_clear(timing: Timing) -> bool:
     """Return True if the interval is narrow, or so for a ratio this far from 1."""
-    half_width, distance = math.log(timing.high / timing.ratio), abs(math.log(timing.ratio))
+    half_width = math.log(max(timing.high / timing.ratio, timing.ratio / timing.low))
+    distance = abs(math.log(timing.ratio))
     return half_width < max(_NARROW / 2, _CLEAR_SHARE * distance)
 
 
 def _over_pairs(pairs: list[Timing]) -> Timing:
     logs = [math.log(pair.ratio) for pair in pairs]
-    mean = statistics.fmean(logs)
-    half_width = student_quantile(_CONFIDENCE, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
+    if len(logs) >= _MIN_PAIRS_UNDECIDED:
+        centre, low, high = signed_rank_interval(logs, _CONFIDENCE)
+    else:
+        centre = statistics.fmean(logs)
+        half_width = student_quantile(_CONFIDENCE, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
+        low, high = centre - half_width, centre + half_width
     return Timing(
         before=statistics.median(pair.before for pair in pairs),
         after=statistics.median(pair.after for pair in pairs),
-        ratio=math.exp(mean),
-        low=math.exp(mean - half_width),
-        high=math.exp(mean + half_width),
+        ratio=math.exp(centre),
+        low=math.exp(low),
+        high=math.exp(high),
         wall_before=statistics.median(pair.wall_before for pair in pairs),
         wall_after=statistics.median(pair.wall_after for pair in pairs),
         rounds=sum(pair.rounds for pair in pairs),
