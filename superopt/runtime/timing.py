@@ -57,8 +57,8 @@ class Timing:
     `before` and `after` are seconds of one run: the shortest sample or, over pairs of sessions, the median of the
     shortest samples.
     `ratio` is A's time divided by B's, over pairs their centre (see `time_models`); above 1 model B is faster. `low` to
-    `high` is its 95% confidence interval, over `pairs` pairs of sessions. All five are by `clock`, "cpu" or "wall"; `wall_before` and
-    `wall_after` are by wall time.
+    `high` is its 95% confidence interval, over `pairs` pairs of sessions. All five are by `clock`, "cpu" or "wall";
+    `wall_before` and `wall_after` are by wall time.
     """
 
     before: float
