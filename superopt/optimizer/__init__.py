@@ -3,11 +3,14 @@
 The phases of `optimize` (`api.py`, `run.py`), in order:
 
     read       the file once, as bytes, protobuf and terms                  source.py
+    prepare    the original run at the sizes of the run, and what numbers   preparation.py, rule_reading.py
+               of it rules know by a formula
     search     proven rules where the cost model predicts a gain, and       remembered_search.py,
                a timing confirms it; bodies of control flow first           model_search.py, bodies.py
     replay     every step of the candidate checked by the kernel            candidate_check.py, verify/replay.py
     validate   outputs of both compared with float64, on inputs of several  validator.py, expected.py, float64.py,
-               scales, and with each other on NaN and infinity              input_sets.py, non_finite_inputs.py
+               scales, and with each other on NaN and infinity              input_sets.py, non_finite_inputs.py,
+                                                                            comparison_cache.py
     measure    latency against the original's, interleaved, at several      speed_check.py, measured_sizes.py,
                sizes if it has dynamic ones: to choose, then anew to accept model_timer.py, timing_cache.py
     write      the candidate that passed, else the original, atomically     files.py
