@@ -190,6 +190,8 @@ def time_models(
     ratio that happens to be high, and serves to compare candidates only. Without it, eight to 24 pairs are timed, or
     fewer if there is no time for more, but at least four; it ends early only at an interval that is narrow for its
     distance from 1.
+    Of several runs, one whose own interval is that narrow after four pairs is left out of those that follow: they have
+    the time for the others.
     With `apart`, for sessions that need much memory and are slow to make, one of a pair exists at a time.
     The interval is over the logarithms of the pairs' ratios: that of signed ranks from eight pairs on, which
     outliers widen less (`signed_rank`), and Student's of fewer.
@@ -200,17 +202,25 @@ def time_models(
         least, usual, most = _MIN_PAIRS_TO_CHOOSE, _MIN_PAIRS_TO_CHOOSE, _MAX_PAIRS
     share = min(budget_s / (2 * max(_MIN_PAIRS, usual)), _MAX_PAIR_SECONDS)
     time_one = _time_apart if apart else _time_together
-    pairs: list[list[Timing]] = []
+    pairs: list[list[Timing]] = []  # of each run
+    wanted: list[int] | None = None  # the runs to time; None: all
+    count = 0
     while True:
-        pairs.append(time_one(make_before, make_after, len(pairs) % 2 == 1, share, cpu_clock, sample_s))
-        if len(pairs) < least or len(pairs) % 2:
+        count += 1
+        found = time_one(make_before, make_after, count % 2 == 0, share, cpu_clock, sample_s, wanted)
+        pairs = pairs or [[] for _ in found]
+        for number, timing in zip(range(len(pairs)) if wanted is None else wanted, found, strict=True):
+            pairs[number].append(timing)
+        if count < least or count % 2:
             continue
-        timings = [_over_pairs(list(own)) for own in zip(*pairs, strict=True)]
+        timings = [_over_pairs(own) for own in pairs]
         seconds = time.perf_counter() - start
-        if len(pairs) >= most or seconds * (1 + 2 / len(pairs)) > budget_s:  # no time for two more
+        if count >= most or seconds * (1 + 2 / count) > budget_s:  # no time for two more
             return timings
-        if len(pairs) >= usual and all(map(_is_decided if until_decided else _is_clear, timings)):
+        if count >= usual and all(map(_is_decided if until_decided else _is_clear, timings)):
             return timings
+        if not until_decided:
+            wanted = [number for number, timing in enumerate(timings) if not _is_clear(timing)] or None
 
 
 def _time_together(
@@ -220,15 +230,21 @@ def _time_together(
     budget_s: float,
     cpu_clock: bool,
     sample_s: float,
+    wanted: Sequence[int] | None,
 ) -> list[Timing]:
-    """Make both sessions, the second one first if `reverse`, and time their runs interleaved."""
+    """Make both sessions, the second one first if `reverse`, and time their `wanted` runs interleaved."""
     if reverse:
         after, before = make_after(), make_before()
     else:
         before, after = make_before(), make_after()
+    before, after = _chosen(before, wanted), _chosen(after, wanted)
     options: dict[str, Any] = {"cpu_clock": cpu_clock, "min_rounds": 1, "max_rounds": 100, "sample_s": sample_s}
     share = budget_s / len(before)
     return [time_interleaved(a, b, budget_s=share, **options) for a, b in zip(before, after, strict=True)]
+
+
+def _chosen(runs: Runs, wanted: Sequence[int] | None) -> Runs:
+    return runs if wanted is None else [runs[number] for number in wanted]
 
 
 # CPU and wall seconds of each sample.
@@ -242,11 +258,12 @@ def _time_apart(
     budget_s: float,
     cpu_clock: bool,
     sample_s: float,
+    wanted: Sequence[int] | None,
 ) -> list[Timing]:
-    """Make one session, time its runs and drop it, then the other one; the second one first if `reverse`."""
+    """Make one session, time its `wanted` runs and drop it, then the other one; the second one first if `reverse`."""
     sampled: dict[int, list[_Samples]] = {}
     for side in (1, 0) if reverse else (0, 1):
-        runs = (make_before, make_after)[side]()
+        runs = _chosen((make_before, make_after)[side](), wanted)
         sampled[side] = [_samples(run, budget_s / (2 * len(runs)), sample_s) for run in runs]
         del runs
     timings: list[Timing] = []

@@ -346,3 +346,21 @@ def test_a_measurement_ends_when_its_time_is_over(
     make: Callable[[], list[Callable[[], object]]] = lambda: [print]  # noqa: E731
     (timing,) = time_models(make, make, budget_s=0.0, cpu_clock=True, until_decided=until_decided)
     assert timing.pairs == least and not timing.is_conclusive
+
+
+def test_a_size_that_is_clear_leaves_its_time_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs at large sizes take long and hardly vary; those at small sizes need more pairs."""
+    drawn = np.random.default_rng(0)
+
+    def pair(before: Callable[[], object], after: object, **__: object) -> Timing:
+        noise = 0.05 if before() == "small" else 0.002
+        found = 1.1 * float(np.exp(noise * drawn.standard_normal()))
+        return Timing(found, 1.0, found, found, found, found, 1.0, 3, "cpu")
+
+    monkeypatch.setattr(timing_module, "time_interleaved", pair)
+    make: Callable[[], list[Callable[[], object]]] = lambda: [lambda: "small", lambda: "large"]  # noqa: E731
+    small, large = time_models(make, make, budget_s=60.0, cpu_clock=True, until_decided=False)
+    assert large.pairs == 4 and small.pairs > 8
+    assert small.ratio == pytest.approx(1.1, rel=0.05) and large.ratio == pytest.approx(1.1, rel=0.01)
+    both = time_models(make, make, budget_s=60.0, cpu_clock=True)
+    assert both[0].pairs == both[1].pairs
