@@ -164,7 +164,7 @@ class CandidateCheck:
     def _run(self, proto: onnx.ModelProto, result: CheckResult) -> None:
         """Compare outputs and estimate the speed, as far as the original can be run. Raises CannotRun."""
         speed = self.speed
-        with runnable_form(proto) as runnable:
+        with runnable_form(proto, is_timed=speed is not None) as runnable:
             if self.validator is None:
                 if self._must_load:
                     open_session(runnable, self.context.target)

@@ -60,14 +60,15 @@ _REFERENCE_SHARE = 0.25  # of the run's budget: CPU time for evaluations in floa
 
 
 @contextlib.contextmanager
-def runnable_form(model: onnx.ModelProto) -> Iterator[bytes | Path]:
+def runnable_form(model: onnx.ModelProto, *, is_timed: bool = True) -> Iterator[bytes | Path]:
     """Yield `model` in a form that ONNX Runtime loads: bytes, or temporary files, one of them for the weights.
 
-    A file of weights is written once and mapped. In one message, 435 MB took 3.2 s to serialize before they are
-    written.
+    If it `is_timed`, its weights are inside up to 2 GiB, as in the file that will be written. Otherwise there are two
+    files from 16 MiB on: weights of their own are written once and mapped, and in one message, 435 MB took 3.2 s to
+    serialize before that.
     """
     inline, is_whole = inline_bytes(model), not any(map(is_external, all_tensors(model)))
-    if inline <= (_MAX_INLINE_BYTES if is_whole else INLINE_LIMIT):
+    if inline <= (INLINE_LIMIT if is_timed or not is_whole else _MAX_INLINE_BYTES):
         yield model.SerializeToString()
         return
     with temporary_folder() as folder:

@@ -13,7 +13,7 @@ from superopt.ir.infer import make
 from superopt.ir.notation import parse_rule
 from superopt.ir.term import Term, var
 from superopt.ir.types import tensor
-from superopt.optimizer import Options, Result, optimize
+from superopt.optimizer import Options, Result, optimize, validator
 from superopt.optimizer.proof_cache import ProofCache
 from superopt.runtime import Feeds, Timing
 from superopt.search import AnalyticCost, Device, SearchResult, find_device, search, shipped_devices
@@ -135,3 +135,15 @@ def test_the_command(tmp_path: Path, lora_rules: Path) -> None:
     assert done.exit_code == 0 and "measured" not in done.stdout and "Predicted: " in done.stdout
     assert "not timed" in done.stderr
     assert len(onnx.load(tmp_path / "fast.onnx").graph.node) == 2
+
+
+def test_large_weights_are_in_a_file_of_their_own_meanwhile(lora_rules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runtime maps them. The result has them inside, and the measured form of a candidate has them, too."""
+    usual = quick(lora(), lora_rules, remeasure=True)
+    monkeypatch.setattr(validator, "_MAX_INLINE_BYTES", 0)
+    spilled = quick(lora(), lora_rules, remeasure=True)
+    assert spilled.changed and spilled.difference == usual.difference and spilled.proto == usual.proto
+    with validator.runnable_form(lora(), is_timed=False) as files:
+        assert isinstance(files, Path) and (files.parent / "weights").stat().st_size > 64 * 64 * 4
+    with validator.runnable_form(lora()) as content:
+        assert content == lora().SerializeToString()
