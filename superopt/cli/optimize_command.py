@@ -123,7 +123,9 @@ class _Opset(click.IntRange):
     help="The device is not this machine: compare outputs, time nothing, and say so. Needs --cost analytic and"
     " --device.",
 )  # fmt: skip
-@click.option("--remeasure", is_flag=True, help="Ignore the searches and timings of whole models by earlier runs.")
+@click.option(
+    "--remeasure", is_flag=True, help="Ignore the searches, comparisons and timings of whole models by earlier runs."
+)
 @click.option(
     "--explain", is_flag=True,
     help="Show how often the rules matched and were tried, and what those used save by prediction: the first ten, and"

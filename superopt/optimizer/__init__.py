@@ -3,8 +3,8 @@
 The phases of `optimize` (`api.py`, `run.py`), in order:
 
     read       the file once, as bytes, protobuf and terms                  source.py
-    prepare    the original run at the sizes of the run, and what numbers   preparation.py, rule_reading.py
-               of it rules know by a formula
+    prepare    the original run at the sizes of the run; its numbers read   preparation.py, rule_reading.py
+               as formulas, where rules know one
     search     proven rules where the cost model predicts a gain, and       remembered_search.py,
                a timing confirms it; bodies of control flow first           model_search.py, bodies.py
     replay     every step of the candidate checked by the kernel            candidate_check.py, verify/replay.py
