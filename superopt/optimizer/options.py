@@ -113,8 +113,8 @@ class Options:
     dynamic sizes. Inputs that a sample does not name are drawn at random."""
 
     remeasure: bool = False
-    """True to ignore the searches, comparisons and timings of whole models by earlier runs. Otherwise a repeated run uses
-    them, and so has the same result."""
+    """True to ignore the searches, comparisons and timings of whole models by earlier runs. Otherwise a repeated run
+    uses them, and so has the same result."""
 
     in_place: bool = False
     """True if the result may replace the model's own file."""
