@@ -33,7 +33,7 @@ class Pace:
 
     def __init__(self, budget_s: float, *, is_timed: bool = True) -> None:
         self._budget_s, self._begun = budget_s, time.monotonic()
-        self._counted_as_spent_s = 0.0
+        self._is_timed, self._counted_as_spent_s = is_timed, 0.0
         self._search_work = _SEARCH_WORK if is_timed else _UNTIMED_SEARCH_WORK
         self.reference_s = 0.0  # the time that the runs of the original took, with all inputs
 
@@ -77,7 +77,9 @@ class Pace:
 
     @property
     def has_time_for_another(self) -> bool:
-        """True if there is time to compare and measure another candidate."""
+        """True if there is time to compare another candidate and, in a run that times it, to measure it."""
+        if not self._is_timed:  # it compares on few inputs
+            return self.left_s > self.reference_s
         return self.left_s > _COMPARISON * self.reference_s + _LEAST_MEASUREMENT_SHARE * self._budget_s
 
     @property

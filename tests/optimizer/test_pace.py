@@ -40,3 +40,26 @@ def test_a_model_that_runs_long_is_not_estimated() -> None:
 
 def test_a_run_that_times_nothing_searches_longer() -> None:
     assert Pace(40.0, is_timed=False).search_work_s == 2 * Pace(40.0).search_work_s
+
+
+def test_another_candidate_needs_time_to_be_compared_and_measured(clock: list[float]) -> None:
+    timed, untimed = Pace(40.0), Pace(40.0, is_timed=False)
+    timed.reference_s = untimed.reference_s = 5.0
+    assert timed.has_time_for_another and untimed.has_time_for_another
+    clock[0] += 30.0  # comparing may take the ten seconds that are left
+    assert not timed.has_time_for_another and untimed.has_time_for_another
+    clock[0] += 6.0
+    assert not untimed.has_time_for_another
+
+
+def test_a_run_that_need_not_search_takes_less_time(clock: list[float]) -> None:
+    run = Pace(40.0)
+    clock[0] += 4.0
+    run.leave_checks()
+    assert run.left_s == pytest.approx(0.3 * 40)
+    late = Pace(40.0)
+    late.reference_s = 6.0
+    clock[0] += 10.0
+    late.leave_checks()
+    late.leave_checks()  # of bodies, and of the model around them
+    assert late.left_s == pytest.approx(0.45 * 40 - 10)
