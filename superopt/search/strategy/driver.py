@@ -33,7 +33,7 @@ from superopt.search.strategy.cuts import cut_into_regions
 from superopt.search.strategy.denormal_rules import apply_denormal_rules, may_apply_denormal_rules, with_measured_price
 from superopt.search.strategy.effort_budget import EffortBudget
 from superopt.search.strategy.horizontal_fusion import compatible_regions, sibling_regions
-from superopt.search.strategy.recurrent_layers import RecurrentLayers, joins_steps
+from superopt.search.strategy.recurrent_layers import RecurrentLayers
 from superopt.search.strategy.region_tasks import RegionPool, RegionTask
 from superopt.search.strategy.result_choice import (
     MIN_GAIN_RATIO,
@@ -180,13 +180,13 @@ class _Driver:
     def _roll_up_recurrent_layers(self) -> None:
         """Replace unrolled recurrent layers by recurrent operators, if that pays as a whole.
 
-        Operators of single steps may be slower than the cells: if the time ends at them, all rewrites are dropped then.
-        A trace that joins the steps is applied though the time has ended while it was made.
+        Operators of single steps may be slower than the cells: then all rewrites are dropped. So if the time ends at
+        them, the steps are joined all the same, which takes less time than finding them did.
         """
         outputs, steps = self.model.outputs, list[tuple[Trace, AppliedTrace]]()
-        while not self.context.budget.exhausted:
+        while steps or not self.context.budget.exhausted:
             trace = self.recurrent_layers.next_trace(outputs, self.context.check)
-            if trace is None or (self.context.budget.exhausted and not joins_steps(trace)):
+            if trace is None:
                 break
             origin_of = {
                 a.rewrite: rule_origins(a.rewrite, [step.rule.id for step in a.rewrite.steps])

@@ -24,7 +24,7 @@ from superopt.search.match.compiled_rule import introduced
 from superopt.search.match.graph_index import GraphIndex, node_of
 from superopt.search.match.signature_check import Check
 
-__all__ = ["RecurrentLayers", "find_cells", "find_chains", "joins_steps"]
+__all__ = ["RecurrentLayers", "find_cells", "find_chains"]
 
 _MAX_CONCAT_OPERANDS = 256  # the prover cannot prove wider rules about the parts of one value
 
@@ -69,11 +69,6 @@ class RecurrentLayers:
             find_chains(index, self._chain_rules),
         )
         return next((trace for found in kinds if (trace := _trace(found, check)).applications), None)
-
-
-def joins_steps(trace: Trace) -> bool:
-    """Return True if the trace of `RecurrentLayers` makes chains of steps one operator each."""
-    return all(node_of(root).op in RECURRENT for one in trace.applications for root in one.rewrite.before)
 
 
 def find_cells(index: GraphIndex, rules: Sequence[Rule]) -> Iterator[_Found]:
