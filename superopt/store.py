@@ -119,7 +119,7 @@ class ComparisonKey(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """What was found where no output differed: a `superopt.optimizer.result.Difference` as JSON."""
+    """A comparison in which no output differed: a `superopt.optimizer.result.Difference` as JSON."""
 
     difference: str
 

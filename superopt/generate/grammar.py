@@ -172,6 +172,11 @@ class Family:
         """The source of the family: the grammar, or a corpus of windows cut out of models."""
         return CORPUS if self.name == CORPUS else "grammar"
 
+    @property
+    def is_written_function(self) -> bool:
+        """True for a window and the functions that it may write out: see `conjectures.written_functions`."""
+        return bool(self.targets and self.definitions)
+
     def admits(self, shape: Shape) -> bool:
         """Return True if graphs of this shape are built."""
         if self.shapes is not None:

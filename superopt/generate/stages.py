@@ -79,7 +79,7 @@ def enumerate_part(config: RunConfig, number: int, part: int, inputs: Mapping[st
     family, evaluator = config.families[number], Evaluator(config.seed)
     if family.definitions:
         terms = [_typed(family, text) for text in family.definitions]
-        if family.targets:
+        if family.is_written_function:
             own = [GroundEquation(_typed(family, text), one, family) for text in family.targets for one in terms]
         else:
             own = [GroundEquation(one, map_terms(normal((unfold(one[0]),)), _without_one), family) for one in terms]
@@ -207,7 +207,7 @@ def prove_signatures(config: RunConfig, source: str, start: int, stop: int, inpu
             start_s = time.perf_counter()
             wanted = used_signatures.of(schema.rule.id)
             family = one.equation.family
-            is_window = bool(family.targets and not family.definitions)
+            is_window = bool(family.targets) and not family.is_written_function
             if is_window:
                 # Its attributes are free already. Where it needs conditions, random sizes would not hold.
                 proofs = _proofs(config, None, schema, wanted)

@@ -6,15 +6,14 @@ provider, threads and runtime. A candidate whose outputs differed is compared an
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import asdict
 from pathlib import Path
 
 from superopt.optimizer.context import RunContext
+from superopt.optimizer.digests import source_digest, text_digest
 from superopt.optimizer.result import Difference, InputAccuracy
 from superopt.optimizer.source import model_digest
-from superopt.optimizer.source_digest import source_digest
 from superopt.optimizer.timing_cache import feeds_digest
 from superopt.optimizer.validator import Validator
 from superopt.search.cost.measurement_key import conditions
@@ -32,8 +31,7 @@ class ComparisonCache:
     def __init__(self, context: RunContext, validator: Validator, candidate: bytes | Path) -> None:
         self._store, self._is_asked = context.store, not context.options.remeasure
         facts = context.options.numerics, validator.tolerance, source_digest()
-        texts = [*map(repr, facts), *map(feeds_digest, validator.feeds)]
-        inputs = hashlib.blake2b("\0".join(texts).encode(), digest_size=16).hexdigest()
+        inputs = text_digest([*map(repr, facts), *map(feeds_digest, validator.feeds)])
         models = context.source.digest, model_digest(candidate)
         self._key = ComparisonKey(conditions(context.target, 0), *models, inputs)
 

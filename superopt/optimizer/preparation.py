@@ -11,12 +11,12 @@ from superopt.optimizer.unrun import advice, assumed_shapes, loads
 from superopt.optimizer.validator import Validator
 from superopt.runtime import CannotRun, Feeds, InputShapes, Unfeedable
 
-__all__ = ["Prepared", "begin_to_prepare", "prepare"]
+__all__ = ["Prepared", "begin_to_prepare"]
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """What is known of the original after it was run.
+    """The findings about the original when it was run.
 
     `validator` is None if it cannot be run here: then `refusal` is the reason why nothing can be done, or empty if its
     graph can be optimized all the same. `shapes` are those of all inputs at each size, `feeds` inputs at each size, and
@@ -31,7 +31,7 @@ class Prepared:
     refusal: str = ""
 
 
-def prepare(context: RunContext) -> Prepared:
+def _prepare(context: RunContext) -> Prepared:
     """Run the original, and tell the pace how long that took. Raises InputError, OSError (see `Validator`)."""
     source, target, careful = context.source, context.target, not context.options.quick
     try:
@@ -54,14 +54,14 @@ def prepare(context: RunContext) -> Prepared:
 
 
 def begin_to_prepare(context: RunContext, *, beside: bool) -> Callable[[], Prepared]:
-    """Return a function that gives the result of `prepare`, which runs now, or `beside` what follows.
+    """Return a function that gives the findings: the original is run now, or `beside` what follows.
 
     Only a run that times nothing may have it run beside the search. (The runtime has a process of its own.)
     """
     if not beside:
-        prepared = prepare(context)
+        prepared = _prepare(context)
         return lambda: prepared
     pool = ThreadPoolExecutor(1, thread_name_prefix="prepare")
-    future = pool.submit(prepare, context)
+    future = pool.submit(_prepare, context)
     pool.shutdown(wait=False)
     return future.result

@@ -6,11 +6,10 @@ code. Nothing relies on it: the rewrites are replayed in the kernel, compared an
 
 from __future__ import annotations
 
-import hashlib
 import io
 import pickle
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,8 +18,8 @@ from superopt.ir.rule import Condition, Rule, Signature
 from superopt.ir.term import AttrVar, Term, topological
 from superopt.ir.trace import Application, Rewrite, Step, Trace
 from superopt.ir.types import TensorType
+from superopt.optimizer.digests import source_digest, text_digest
 from superopt.optimizer.model_search import FoundRewrites, SearchRequest, search_model
-from superopt.optimizer.source_digest import source_digest
 from superopt.search import device_of
 from superopt.search.apply import AppliedTrace
 from superopt.search.cost.measurement_key import conditions
@@ -56,7 +55,7 @@ def remembered_search(request: SearchRequest) -> FoundRewrites:
     options, store, pace = request.options, request.store, request.pace
     if options.quick or options.explain:  # takes a moment; reports on the search itself
         return search_model(request)
-    key = SearchKey(_conditions(request), _digest(term.digest for term in request.model.outputs))
+    key = SearchKey(_conditions(request), text_digest(term.digest for term in request.model.outputs))
     row = None if options.remeasure else store.searches.get(key)
     available_s = pace.search_deadline(request.share) - time.monotonic()
     if row is not None:
@@ -83,11 +82,7 @@ def _conditions(request: SearchRequest) -> str:
     sizes = [sorted(one.items()) for one in request.all_sizes]
     rules = [rule.id for rule in request.rules]
     facts = conditions(target, model.opset), chosen, device, sizes, rules, request.time_regions, request.share
-    return _digest(map(repr, (*facts, source_digest())))
-
-
-def _digest(parts: Iterator[str]) -> str:
-    return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
+    return text_digest(map(repr, (*facts, source_digest())))
 
 
 def _encoded(found: FoundRewrites, outputs: tuple[Term, ...]) -> bytes | None:

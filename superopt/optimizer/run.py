@@ -107,8 +107,9 @@ def _improve(
         model = with_formulas(model, context.rules)
     context.phases.progress("running the original")
     is_dynamic = _is_dynamic(model)
-    prepared = begin_to_prepare(context, beside=context.options.quick and not is_dynamic)
-    if not context.options.quick and prepared().refusal:
+    beside = context.options.quick and not is_dynamic
+    prepared = begin_to_prepare(context, beside=beside)
+    if not beside and prepared().refusal:
         return Selection(prepared().refusal)
     if context.device is None and context.options.cost == "measured":
         context = replace(context, device=_this_machine(context))

@@ -30,13 +30,14 @@ def formulas_in(terms: Sequence[Term]) -> Iterator[Term]:
 
 def numbers_by_formula(outputs: Sequence[Term], formulas: Iterable[Term]) -> dict[Term, Term]:
     """Return the formula for each number below `outputs` that one of the `formulas` gives, bit for bit."""
+    numbers = list(filter(_is_number, topological(outputs)))
+    known = dict.fromkeys(formulas) if numbers else {}  # to look through all rules takes 0.04 s
     found: dict[Term, Term] = {}
-    known = dict.fromkeys(formulas)
-    for number in filter(_is_number, topological(outputs)):
-        for formula in known:
-            here = _like(formula, number)
-            if number not in found and fold((here,), {}) == (number,):
-                found[number] = here
+    for number in numbers:
+        forms = (_like(formula, number) for formula in known)
+        form = next((one for one in forms if fold((one,), {}) == (number,)), None)
+        if form is not None:
+            found[number] = form
     return found
 
 

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from superopt.runtime.intervals import mean_interval, median_interval
 from superopt.runtime.signed_rank import signed_rank_interval
 from superopt.runtime.student import student_quantile
 
@@ -390,12 +391,8 @@ def _is_clear(timing: Timing) -> bool:
 
 def _over_pairs(pairs: list[Timing]) -> Timing:
     logs = [math.log(pair.ratio) for pair in pairs]
-    if len(logs) >= _MIN_PAIRS_UNDECIDED:
-        centre, low, high = signed_rank_interval(logs, _CONFIDENCE)
-    else:
-        centre = statistics.fmean(logs)
-        half_width = student_quantile(_CONFIDENCE, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
-        low, high = centre - half_width, centre + half_width
+    interval = signed_rank_interval if len(logs) >= _MIN_PAIRS_UNDECIDED else mean_interval
+    centre, low, high = interval(logs, _CONFIDENCE)
     return Timing(
         before=statistics.median(pair.before for pair in pairs),
         after=statistics.median(pair.after for pair in pairs),
@@ -415,16 +412,3 @@ def _is_settled(ratios: list[float]) -> bool:
     low, high = median_interval(ratios)
     close = low < 1.01 and high > 0.99
     return high - low < (0.004 if close else 0.01) * high
-
-
-def median_interval(values: list[float]) -> tuple[float, float]:
-    """Return the 95% confidence interval of the median: the order statistics n/2 -+ 0.98 sqrt(n).
-
-    They follow from the normal approximation of the binomial distribution. For few values they are the extremes.
-    """
-    ordered = sorted(values)
-    n = len(ordered)
-    half_width = 0.98 * n**0.5
-    low = max(0, int(n / 2 - half_width))
-    high = min(n - 1, int(n / 2 + half_width))
-    return ordered[low], ordered[high]

@@ -40,8 +40,8 @@ from superopt.runtime import (
 )
 from superopt.runtime import sessions as sessions_module
 from superopt.runtime import timing as timing_module
+from superopt.runtime.intervals import median_interval
 from superopt.runtime.student import student_quantile
-from superopt.runtime.timing import median_interval
 from tests.support.models import floats, lora, model, weights
 
 TIGHT = Tolerance(depth=10, length=100)

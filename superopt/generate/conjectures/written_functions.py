@@ -16,6 +16,7 @@ from superopt.corpus import CorpusError, Window
 from superopt.evaluate.composite import is_composite
 from superopt.generate.conjectures.reals import RealSamples
 from superopt.generate.grammar import CORPUS, Family, Variable
+from superopt.generate.targets.related import shape_of
 from superopt.ir.infer import IllTyped, make, replace
 from superopt.ir.notation import show_terms
 from superopt.ir.operator import OPERATORS, Operator
@@ -74,7 +75,8 @@ def _outputs(window: Window) -> Iterator[Term]:
         operators = [t for t in below if t.inputs and t.op != "Out"]
         real = all(type is not None and type.dtype == "float" for t in below for type in t.types)
         known = all(t.op in OPERATORS for t in operators)
-        if real and known and _LEAST <= len(operators) <= _MOST and max(map(_elements, below)) <= _ELEMENTS:
+        elements = max(math.prod(shape_of(t)) for t in below if len(t.types) == 1)
+        if real and known and _LEAST <= len(operators) <= _MOST and elements <= _ELEMENTS:
             yield output
 
 
@@ -83,11 +85,6 @@ def _formulas(function: Operator) -> Iterator[Term]:
     operands = [var(f"x{k}", tensor(2, 2)) for k in range(function.inputs[0])]
     with contextlib.suppress(IllTyped, LookupError, NoSemantics, TypeError):
         yield from formulas_in((unfold(make(function.name, operands, function.defaults)),))
-
-
-def _elements(term: Term) -> int:
-    shapes = (None if type is None else type.concrete() for type in term.types)
-    return max((math.prod(shape) for shape in shapes if shape is not None), default=0)
 
 
 def _candidates(output: Term, functions: Sequence[Operator]) -> Iterator[Term]:

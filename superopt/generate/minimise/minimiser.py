@@ -79,7 +79,7 @@ class Minimiser:
         if lhs == rhs:
             return True
         weights = equation.weights
-        if equation.family.targets and equation.family.definitions:
+        if equation.family.is_written_function:
             return self.derivation(lhs, rhs, weights, without, self.most_steps) is not None
         directions = self.directions(equation)
         if directions and all(self.is_found(start, goal, weights, without) for start, goal in directions):
