@@ -85,6 +85,14 @@ class Plan:
         """Seconds left."""
         return max(0.0, self.end - time.monotonic())
 
+    def check_time(self) -> None:
+        """Raise OutOfTime before a step if no time is left.
+
+        The alarm alone is not enough: Python drops an exception that a signal raises within a finalizer.
+        """
+        if not self.left_s:
+            raise OutOfTime
+
     @property
     def cost_table(self) -> Path:
         """The file of the device description."""
@@ -187,10 +195,12 @@ def _labels(model: Path) -> list[str]:
 def _measure(plan: Plan, state: dict[str, Any]) -> None:
     """Do all steps that `state` does not have, and write the JSON after each."""
     if state.get("tests", {}).get("exit_code") is None:
+        plan.check_time()
         print("tests", flush=True)
         state["tests"] = _tested(plan)
         _write(plan, state)
     if "device" not in state or not plan.cost_table.exists():
+        plan.check_time()
         print("calibration", flush=True)
         state["device"] = _calibrated(plan)
         _write(plan, state)
@@ -203,6 +213,7 @@ def _measure(plan: Plan, state: dict[str, Any]) -> None:
         todo = [(model, label) for model in plan.models for label in _labels(model) if _is_missing(model, label, state)]
         todo.sort(key=lambda one: one[0].stem != one[1])  # models as they are before converted ones
         for position, (model, label) in enumerate(todo):
+            plan.check_time()
             file = model
             if label != model.stem and (file := _converted(model, folder / f"{label}.onnx", plan, state)) is None:
                 continue
