@@ -54,7 +54,8 @@ _ONE = "Constant[shape=[1], value_floats=[1.0]]"
 def factor_of(line: str) -> Fraction | None:
     rule = parse_rule(line)
     assert isinstance(prove_at(rule, rule.signatures[0]), Proved)
-    return normwise_factor(*rule.instantiate(rule.signatures[0]))
+    (left,), (right,) = rule.instantiate(rule.signatures[0])
+    return normwise_factor(left, right)
 
 
 @pytest.mark.parametrize(

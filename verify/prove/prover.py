@@ -22,6 +22,7 @@ from superopt.ops.meaning import Meaning, NoSemantics
 from verify.prove.assumptions import Everywhere, partial_applications
 from verify.prove.bound_variables import quotients_in, strided
 from verify.prove.compare import Comparison
+from verify.prove.congruence import differing_operands
 from verify.prove.facts import Effort, Facts, FindModel, Observer, Shared
 from verify.prove.floating import Floating, Inexact, rounds_exactly
 from verify.prove.output_digits import by_digits
@@ -243,6 +244,9 @@ def _same_output(
     defined: list[Everywhere],
 ) -> bool:
     assert left.type is not None and left.type.shape is not None
+    operands = differing_operands(left, right)
+    if operands and all(_same_operand(algebra, sums, comparison, facts, a, b) for a, b in operands):
+        return True
     place = output_place(left)
     bounds = output_bounds(place, left.type.shape)
     meaning = Meaning(algebra)
@@ -256,6 +260,25 @@ def _same_output(
         return True
     cases = list(whole.cases(sums))
     return bool(cases) and all(equal(case.guards, *case.sums) for case in cases)
+
+
+def _same_operand(
+    algebra: Algebra, sums: Symbolic, comparison: Comparison, facts: Facts, left: Term, right: Term
+) -> bool:
+    """Return True if two operands are shown to be defined and equal, whatever their users are."""
+    own, meaning = Comparison(sums), Meaning(algebra)
+    try:
+        values = (meaning.scalar(side, output_place(side)) for side in (left, right))
+        if any(any(partial_applications(value, branches=True)) for value in values):
+            return False
+        if not _same_output(algebra, sums, own, facts, left, right, []):
+            return False
+    except Effort:
+        return False
+    finally:
+        facts.shared.allow(_QUESTIONS)
+    comparison.cases += own.cases
+    return True
 
 
 def equal_terms(left: Term, right: Term, facts: Facts) -> bool:

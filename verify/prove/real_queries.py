@@ -17,7 +17,7 @@ import z3
 __all__ = ["Constraint", "Polynomial", "RealQuery", "encoded_query", "has_known_solution", "refuted"]
 
 _RESOURCES = 1_000_000
-# The points that are tried: unknown k takes the value k * step of this list, cyclically.
+# The points that are tried: unknown k takes the value at place start + k * step of this list, cyclically.
 _VALUES = (1.0, 0.5, 2.0, -1.0, 0.25, 3.0, -0.5, 0.75, -2.0, 0.0, 0.125)
 _STEPS = range(len(_VALUES))
 _SURELY = 1e-9  # beyond rounding errors of sums of these values

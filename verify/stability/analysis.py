@@ -17,6 +17,7 @@ from superopt.ops.algebra import Guard, equal
 from superopt.ops.meaning import Meaning, NoSemantics
 from verify.prove.assumptions import Given, Sign, partial_applications
 from verify.prove.compare import Comparison, free_guards, splits
+from verify.prove.congruence import differing_operands
 from verify.prove.facts import Effort, Facts
 from verify.prove.normal_form import shown
 from verify.prove.output_digits import Indexed, by_digits
@@ -61,8 +62,8 @@ def stability(rule: Rule, signature: Signature, proof: Proved) -> Directions:
         facts = facts_of(conditions, left + right, None)
         factors = _factors(left, right, facts)
         ways = [_in_range(left, right, facts), _in_range(right, left, facts)]
-        forward = _class(left, right, factors[0] if ways[0] else None)
-        backward = _class(right, left, factors[1] if ways[1] else None)
+        forward = _class(left, right, factors[0] if ways[0] else None, facts)
+        backward = _class(right, left, factors[1] if ways[1] else None, facts)
     except (IllTyped, NoSemantics, NoValue, Effort, RecursionError):
         return UNSTABLE, UNSTABLE
     finally:
@@ -70,12 +71,29 @@ def stability(rule: Rule, signature: Signature, proof: Proved) -> Directions:
     return forward, backward
 
 
-def _class(left: Terms, right: Terms, factor: Fraction | None) -> Stability:
+def _class(left: Terms, right: Terms, factor: Fraction | None, facts: Facts) -> Stability:
     """Return the class of a direction with this factor of a bound element by element."""
     if factor is not None:
         return Stability.bounded("stable", factor)
-    factor = normwise_factor(left, right)
-    return UNSTABLE if factor is None else Stability.bounded("normwise", factor)
+    factors = [_normwise(a, b, facts) for a, b in zip(left, right, strict=True) if a is not b]
+    known = [factor for factor in factors if factor is not None]
+    return Stability.bounded("normwise", max(known)) if len(known) == len(factors) else UNSTABLE
+
+
+def _normwise(left: Term, right: Term, facts: Facts) -> Fraction | None:
+    """Return the factor by norms of two equal terms, or of the operands in which they differ; None if there is none.
+
+    An operator of such operands rounds alike on both sides, and its error bound grows with theirs.
+    """
+    if (found := normwise_factor(left, right)) is not None:
+        return found
+    worst = None
+    for a, b in differing_operands(left, right):
+        factor = _normwise(a, b, facts) if equal_terms(a, b, facts) else None
+        if factor is None:
+            return None
+        worst = max(factor, worst or factor)
+    return worst
 
 
 def _factors(left: Terms, right: Terms, facts: Facts) -> Factors:

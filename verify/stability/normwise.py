@@ -53,23 +53,20 @@ Polynomial: TypeAlias = dict[Monomial, Fraction]
 _ONE: Monomial = frozenset()
 
 
-def normwise_factor(left: Sequence[Term], right: Sequence[Term]) -> Fraction | None:
-    """Return the smallest K with E(right) <= K * N(left) for each output, None if there is none or it is not in scope.
+def normwise_factor(left: Term, right: Term) -> Fraction | None:
+    """Return the smallest K with E(right) <= K * N(left), None if there is none or it is not in scope.
 
-    The sides are typed and equal over the reals.
+    The terms are typed and equal over the reals.
     """
-    found = Fraction(0)
-    for one, other in zip(left, right, strict=True):
-        try:
-            if not _sums_products(one):
-                return None
-            norms, errors = _largest(one), _largest(other)
-        except NoSemantics:
+    try:
+        if not _sums_products(left):
             return None
-        if any(monomial not in norms.norm for monomial in errors.error):
-            return None
-        found = max([found, *(value / norms.norm[monomial] for monomial, value in errors.error.items())])
-    return found
+        norms, errors = _largest(left), _largest(right)
+    except NoSemantics:
+        return None
+    if any(monomial not in norms.norm for monomial in errors.error):
+        return None
+    return max((value / norms.norm[monomial] for monomial, value in errors.error.items()), default=Fraction(0))
 
 
 def _sums_products(term: Term) -> bool:
