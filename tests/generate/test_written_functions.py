@@ -39,8 +39,9 @@ def found(folder: Path, text: str, sizes: str = SIZES) -> tuple[Family, ...]:
 )
 def test_every_form_of_a_normalization(tmp_path: Path, text: str) -> None:
     (family,) = found(tmp_path, text)
-    assert "RMSNormalization[axis=-1, epsilon=0.125](x0, x1)" in family.definitions
-    assert [v.name for v in family.variables if v.weight] == ["x1"]
+    (weight,) = (v.name for v in family.variables if v.weight)  # variables are named in the order of the part's graph
+    (other,) = {v.name for v in family.variables} - {weight}
+    assert f"RMSNormalization[axis=-1, epsilon=0.125]({other}, {weight})" in family.definitions
 
 
 def test_a_number_is_read_as_its_formula(tmp_path: Path) -> None:
@@ -71,5 +72,19 @@ def test_rules_are_proven_at_all_ranks(tmp_path: Path) -> None:
     rules = parse_rules((tmp_path / "rules" / "corpus.rules").read_text())
     (rule,) = (rule for rule in rules if rule.lhs[0].op == "Mul")
     assert rule.rhs[0].op == "RMSNormalization"  # and SimplifiedLayerNormalization follows from that, or the reverse
-    assert {len(dict(s.shapes)["x0"]) for s in rule.signatures} == {1, 2, 3, 4}
+    data = str(rule.rhs[0].inputs[0].attr("name"))
+    assert {len(dict(s.shapes)[data]) for s in rule.signatures} == {1, 2, 3, 4}
     assert [one.lhs[0].op for one in rules if one is not rule] == ["RMSNormalization"]
+
+
+SKIP = "LayerNormalization[axis=-1, epsilon=0.125](Add(Add({}, x2), x3), x4, x5)"
+SKIP_SIZES = "@ x0[1,2,3] x1[3,4] x2[4] x3[1,2,4] x4[4] x5[4] ! weights x1,x2,x4,x5; count 3; share 0.1; models some"
+
+
+def test_a_part_of_a_window_over_variables_and_over_products(tmp_path: Path) -> None:
+    """x + b may cancel, and what it loses is then gone: only the sum with a product may be taken in another order."""
+    families = found(tmp_path, SKIP.format("MatMul(x0, x1)"), SKIP_SIZES)
+    assert [len(family.variables) for family in families] == [5, 6]
+    generate(tmp_path / "rules", 0, lambda _: None, families=families)
+    (rule,) = parse_rules((tmp_path / "rules" / "corpus.rules").read_text())
+    assert rule.rhs[0].op == "SkipLayerNormalization" and rule.rhs[0].inputs[0].op == "MatMul"

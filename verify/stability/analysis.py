@@ -165,9 +165,9 @@ def _shared(left: Term, right: Term, facts: Facts) -> Factors | None:
 
 
 def _operands(left: Term, right: Term, facts: Facts, tabulated: bool) -> Factors | None:
-    """Return the worst factors of the operands if both terms are one operator of equal operands, else None.
+    """Return the worst factors of the operands if both terms are, or unfold to, one operator of equal operands.
 
-    The operator then rounds alike on both sides, and an error bound grows with those of the operands.
+    The operator then rounds alike on both sides, and an error bound grows with those of the operands. Else return None.
     """
 
     def same_type(one: Term, other: Term) -> bool:
@@ -178,7 +178,8 @@ def _operands(left: Term, right: Term, facts: Facts, tabulated: bool) -> Factors
             m == n or (1 not in (m, n) and facts.entails(equal(m, n))) for m, n in zip(ours, theirs, strict=True)
         )
 
-    for pairs in congruent(left, right, same_type):
+    composite = differing_operands(left, right)
+    for pairs in (*congruent(left, right, same_type), *([composite] if composite else [])):
         differing = [(a, b) for a, b in pairs if a is not b]
         if all(equal_terms(a, b, facts) for a, b in differing):
             found = _worst(_terms(a, b, facts, tabulated) for a, b in differing)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 
 from superopt.corpus import CorpusError, Window
 from superopt.evaluate.composite import is_composite
@@ -24,44 +24,49 @@ from superopt.ir.term import Attr, Term, topological, var
 from superopt.ir.types import tensor
 from superopt.ops.equation import unfold
 from superopt.ops.meaning import NoSemantics
+from superopt.properties import is_linear_product
 from superopt.rulebook.number_formulas import formulas_in, numbers_by_formula
 
 __all__ = ["function_families"]
 
 _SEED = 0  # of the samples at which windows and functions are compared; a proof decides
-_LEAST, _MOST = 4, 8  # operators of a window: smaller ones are enumerated
-_OPERANDS = 4
+_LEAST, _MOST = 3, 8  # operators of a function, and of a window: smaller functions are enumerated
+_OPERANDS = 5  # of a function
 _ELEMENTS = 1 << 10
 _WAVE = 7  # after the rules for functions themselves, and for windows that are enumerated
 
 
 def function_families(windows: Iterable[Window]) -> tuple[Family, ...]:
-    """Return a family for each output of a window that is a function of variables and numbers, each once."""
-    samples, found = RealSamples(_SEED), dict[str, Family]()
+    """Return a family for each way in which a window's output is a function of variables and numbers, each once."""
+    samples, found = RealSamples(_SEED), dict[str, Family | None]()
     functions = [operator for name, operator in OPERATORS.items() if is_composite(name)]
     known = [formula for one in functions for formula in _formulas(one)]
     for window in windows:
+        weights = {v.name for v in window.variables if v.weight}
         for read in _outputs(window):
             (output,) = replace((read,), numbers_by_formula((read,), known))
-            target = show_terms((output,))
-            if target in found:
-                continue
-            equal = [term for term in _candidates(output, functions) if _is_equal(samples, output, term)]
-            if equal:
-                used = {t.attr("name") for t in topological((output,)) if t.op == "Var"}
-                variables = (Variable(v.name, v.shape, v.name, v.weight) for v in window.variables if v.name in used)
-                found[target] = Family(
-                    CORPUS,
-                    tuple(variables),
-                    (),
-                    runtime=1,
-                    variation="function",
-                    wave=_WAVE,
-                    reals=True,
-                    targets=(target,),
-                    definitions=tuple(show_terms((term,)) for term in equal),
-                )
-    return tuple(found.values())
+            for part, operands, own_weights in _parts(output, weights):
+                target = show_terms((part,))
+                if target in found:
+                    continue
+                equal = [term for term in _candidates(part, operands, functions) if _is_equal(samples, part, term)]
+                found[target] = _family(part, target, equal, own_weights) if equal else None
+    return tuple(family for family in found.values() if family is not None)
+
+
+def _family(part: Term, target: str, equal: Iterable[Term], weights: Set[str]) -> Family:
+    variables = [(str(t.attr("name")), shape_of(t)) for t in topological((part,)) if t.op == "Var"]
+    return Family(
+        CORPUS,
+        tuple(Variable(name, shape, name, name in weights) for name, shape in sorted(variables)),
+        (),
+        runtime=1,
+        variation="function",
+        wave=_WAVE,
+        reals=True,
+        targets=(target,),
+        definitions=tuple(show_terms((term,)) for term in equal),
+    )
 
 
 def _outputs(window: Window) -> Iterator[Term]:
@@ -87,23 +92,68 @@ def _formulas(function: Operator) -> Iterator[Term]:
         yield from formulas_in((unfold(make(function.name, operands, function.defaults)),))
 
 
-def _candidates(output: Term, functions: Sequence[Operator]) -> Iterator[Term]:
-    """Yield the functions of all variables below `output` that have its type, with numbers that stand there."""
-    below = list(topological((output,)))
-    leaves = [t for t in below if t.op == "Var"]
-    numbers = [value for t in below if t.op == "ConstantOfShape" and isinstance(value := t.attr("value"), float)]
+def _parts(output: Term, weights: Set[str]) -> Iterator[tuple[Term, tuple[Term, ...], set[str]]]:
+    """Yield the output over variables in place of what it is computed from, these operands, and which are weights.
+
+    Where products are among the operands, there is a second form, with products of variables. A sum with a product may
+    be taken in any order, because the rounding errors of the product are as large as what may cancel; the same equation
+    over variables is unstable.
+    """
+    for cut in _cuts(output):
+        if _operators(output, cut) < _LEAST:
+            continue
+        products = [term for term in cut if is_linear_product(term.op)]
+        for kept in ([], products) if products else ([],):
+            below = (i for term in cut for i in (term.inputs if term in kept else (term,)) if i is not None)
+            leaves = {leaf: var(f"x{k}", leaf.type) for k, leaf in enumerate(dict.fromkeys(below))}
+            (part,), operands = replace((output,), leaves), replace(cut, leaves)
+            kinds = ((str(new.attr("name")), old) for old, new in leaves.items())
+            yield part, operands, {name for name, old in kinds if old.op == "Var" and old.attr("name") in weights}
+
+
+def _operators(output: Term, cut: Iterable[Term]) -> int:
+    """Return the number of operators that compute the output from the cut, without those of numbers only."""
+    seen, stack = {*cut}, [output]
+    count = 0
+    while stack:
+        term = stack.pop()
+        if term not in seen:
+            seen.add(term)
+            count += bool(term.inputs) and any(t.op == "Var" for t in topological((term,)))
+            stack += [i for i in term.inputs if i is not None]
+    return count
+
+
+def _cuts(output: Term) -> list[tuple[Term, ...]]:
+    """Return the sets of at most `_OPERANDS` values below `output` that, with numbers, determine it."""
+    found: dict[Term, list[frozenset[Term]]] = {}
+    for term in topological((output,)):
+        if not term.inputs:
+            found[term] = [frozenset([term] if term.op == "Var" else [])]
+            continue
+        below = itertools.product(*(found[i] for i in term.inputs if i is not None))
+        unions = {frozenset[Term]().union(*parts) for parts in below}
+        found[term] = [cut for cut in (frozenset([term]), *unions) if len(cut) <= _OPERANDS]
+    places = {term: place for place, term in enumerate(topological((output,)))}
+    cuts = {tuple(sorted(cut, key=places.__getitem__)) for cut in found[output] if output not in cut}
+    return sorted(cuts, key=lambda cut: [places[term] for term in cut])
+
+
+def _candidates(part: Term, operands: Sequence[Term], functions: Sequence[Operator]) -> Iterator[Term]:
+    """Yield the functions of the operands that have the type of `part`, with numbers that stand there."""
+    numbers = [value for t in topological((part,)) for _, value in t.attrs if isinstance(value, float)]
     for operator in functions:
         least, most = operator.inputs
-        if not least <= len(leaves) <= min(_OPERANDS, _OPERANDS if most is None else most):
+        if not least <= len(operands) <= (_OPERANDS if most is None else most):
             continue
         choices = [_values(operator, name, numbers) for name in operator.attrs]
-        for operands in itertools.permutations(leaves):
+        for order in itertools.permutations(operands):
             for values in itertools.product(*choices):
                 try:
-                    term = make(operator.name, operands, dict(zip(operator.attrs, values, strict=True)))
+                    term = make(operator.name, order, dict(zip(operator.attrs, values, strict=True)))
                 except (IllTyped, TypeError, ValueError, LookupError):  # an attribute without a default
                     continue
-                if term.types == output.types:
+                if term.types == part.types:
                     yield term
 
 
