@@ -194,15 +194,19 @@ def optimize_command(
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     check_distinct({"the result": out, "the trace": settings["trace"], "the report": report}, STREAMS)
-    from superopt.cli.second_proof import SecondProof
-
     with ProgressLines() as progress:
-        second = SecondProof(options, progress) if checked else None
+        second = _second_proof(options, progress) if checked else None
         result = _supervised(model, out, options, report, progress, second)
         if report is not None:
             progress("writing the report")
             write_run_report(report, model, result, options)
     _print_result(result, as_json, second)
+
+
+def _second_proof(options: Options, progress: Callable[[str], None]) -> SecondProof:
+    from superopt.cli.second_proof import SecondProof  # 33 more modules
+
+    return SecondProof(options, progress)
 
 
 def _supervised(
