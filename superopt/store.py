@@ -29,7 +29,7 @@ __all__ = [
     "ResultStore",
     "SearchKey",
     "Seconds",
-    "StabilityClasses",
+    "StabilityClass",
     "StabilityKey",
     "StoreTable",
     "VerdictKey",
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 # Raise this number when a table changes, or the method of measuring any of the numbers.
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 
 _WRITER_TIMEOUT_S = 10.0  # waiting for another process that writes
 
@@ -160,11 +160,10 @@ class StabilityKey(NamedTuple):
     signature: str
 
 
-class StabilityClasses(NamedTuple):
-    """The stability classes of the equation and of the reversed one, as text."""
+class StabilityClass(NamedTuple):
+    """The stability class of the equation from left to right, as text."""
 
-    forward: str
-    backward: str
+    text: str
 
 
 Key = TypeVar("Key", bound=tuple[Any, ...])
@@ -231,7 +230,7 @@ class ResultStore:
         self.comparisons = StoreTable(self, "comparison", ComparisonKey, Compared)
         self.searches = StoreTable(self, "search", SearchKey, FoundBefore)
         self.verdicts = StoreTable(self, "verdict", VerdictKey, VerdictProof)
-        self.stability = StoreTable(self, "stability", StabilityKey, StabilityClasses)
+        self.stability = StoreTable(self, "stability", StabilityKey, StabilityClass)
         self._open()
 
     def __enter__(self) -> ResultStore:

@@ -12,7 +12,7 @@ from superopt.optimizer.example_check import fails_at_example
 from superopt.optimizer.non_finite import loses_guard
 from superopt.optimizer.options import Options
 from superopt.optimizer.proof_effort import GivenUp, calls_within, within_effort
-from superopt.store import ResultStore, StabilityClasses, StabilityKey, VerdictKey, VerdictProof
+from superopt.store import ResultStore, StabilityClass, StabilityKey, VerdictKey, VerdictProof
 from verify.certificates import (
     Certificate,
     CertifiedBook,
@@ -188,7 +188,7 @@ class ProofCache(Book):
     def _remembered_stability(self, at: tuple[Rule, Signature]) -> Stability | None:
         row = self._store.stability.get(_stability_key(*at))
         try:
-            return None if row is None else Stability.parse(row.forward)
+            return None if row is None else Stability.parse(row.text)
         except ValueError:  # not a class in this version's form
             return None
 
@@ -197,12 +197,11 @@ class ProofCache(Book):
             return UNSTABLE
         rule, signature = at
         try:
-            forward = within_effort(self.own.stability, rule, signature, max_calls=self._max_calls)
+            found = within_effort(self.own.stability, rule, signature, max_calls=self._max_calls)
         except GivenUp:
             return UNSTABLE
-        backward = self.own.stability(rule.reversed(), signature)  # found together with the other one
-        self._store.stability.put(_stability_key(*at), StabilityClasses(str(forward), str(backward)))
-        return forward
+        self._store.stability.put(_stability_key(*at), StabilityClass(str(found)))
+        return found
 
     def _remember(self, key: VerdictKey, verdict: Verdict) -> None:
         proof = json.dumps(proof_to_json(verdict)) if isinstance(verdict, Proved) else None
