@@ -24,6 +24,8 @@ __all__ = [
     "ModelTiming",
     "ModelTimingKey",
     "OperatorKey",
+    "Original",
+    "OriginalKey",
     "RegionKey",
     "RegionTiming",
     "ResultStore",
@@ -122,6 +124,21 @@ class Compared(NamedTuple):
     """A comparison in which no output differed: a `superopt.optimizer.result.Difference` as JSON."""
 
     difference: str
+
+
+class OriginalKey(NamedTuple):
+    """A model by its digest, and the inputs of a `ComparisonKey`."""
+
+    conditions: str
+    original: str
+    inputs: str
+
+
+class Original(NamedTuple):
+    """The runs of an original that a candidate was compared with: lines for the user (JSON), and the time they took."""
+
+    notices: str
+    seconds: float
 
 
 class SearchKey(NamedTuple):
@@ -228,6 +245,7 @@ class ResultStore:
         self.region_timings = StoreTable(self, "region_timing", RegionKey, RegionTiming)
         self.model_timings = StoreTable(self, "model_timing", ModelTimingKey, ModelTiming)
         self.comparisons = StoreTable(self, "comparison", ComparisonKey, Compared)
+        self.originals = StoreTable(self, "original", OriginalKey, Original)
         self.searches = StoreTable(self, "search", SearchKey, FoundBefore)
         self.verdicts = StoreTable(self, "verdict", VerdictKey, VerdictProof)
         self.stability = StoreTable(self, "stability", StabilityKey, StabilityClass)

@@ -47,11 +47,6 @@ class OriginalSessions:
             return
         if not plain:
             self._usable.discard("none")
-        elif not source.is_large:
-            try:
-                self._session("none")
-            except CannotRun as error:
-                self._drop_plain(error)
 
     @property
     def runs_plain(self) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from superopt.optimizer.comparison_cache import OriginalCache
 from superopt.optimizer.context import RunContext
 from superopt.optimizer.unrun import advice, assumed_shapes, loads
 from superopt.optimizer.validator import Validator
@@ -32,13 +33,21 @@ class Prepared:
 
 
 def _prepare(context: RunContext) -> Prepared:
-    """Run the original, and tell the pace how long that took. Raises InputError, OSError (see `Validator`)."""
+    """Run the original, and tell the pace how long that took. Raises InputError, OSError (see `Validator`).
+
+    If a candidate has passed in an earlier run, the original is run only on the inputs on which models are timed: it
+    may not be needed on others.
+    """
     source, target, careful = context.source, context.target, not context.options.quick
     try:
         with context.phases("prepare"):
             validator = Validator(source, target, context.options, thorough=careful, plain=careful)
-        context.pace.reference_s = context.phases.seconds["prepare"]
-        return Prepared(validator, validator.shapes, validator.timed, validator.notices)
+            earlier = OriginalCache(context, validator).known() if careful else None
+            if earlier is None:
+                validator.complete()
+        notices, seconds = earlier or (validator.notices, context.phases.seconds["prepare"])
+        context.pace.reference_s = seconds
+        return Prepared(validator, validator.shapes, validator.timed, notices)
     except (CannotRun, Unfeedable) as error:
         is_loaded = loads(source, target)
         help_ = advice(error, source, is_loaded=is_loaded)

@@ -95,7 +95,8 @@ class Validator:
     Runtime's optimizations only.
 
     `shapes` are the shapes of all inputs at each size, the smallest first (see `measured_sizes`), `timed` the inputs at
-    each size on which models are timed, `tolerance` the tolerance of the comparison, and `notices` lines for the user.
+    each size on which models are timed. After `complete`, `tolerance` is the tolerance of the comparison, and `notices`
+    are lines for the user.
 
     Raises CannotRun if the original runs on no drawn input, Unfeedable if no input can be drawn, InputError for shapes
     or values that the original does not accept, OSError.
@@ -104,28 +105,25 @@ class Validator:
     def __init__(
         self, source: Source, target: Target, options: Options, *, thorough: bool = True, plain: bool = True
     ) -> None:
-        self._source, self._target, self._exact = source, target, options.numerics == "exact"
-        self._seed, specs = options.seed, input_specs(source.proto)
+        self._source, self._target, self._options = source, target, options
+        self._exact, self._thorough = options.numerics == "exact", thorough
+        self._seed, self._specs = options.seed, input_specs(source.proto)
         # Refuse unusable shapes and values before a session is opened.
-        given = [load_inputs(data, specs) for data in options.inputs] or [Feeds()]
-        sizes = [InputSizes(specs, given_shapes(values, options.shapes)) for values in given]
+        given = [load_inputs(data, self._specs) for data in options.inputs] or [Feeds()]
+        sizes = [InputSizes(self._specs, given_shapes(values, options.shapes)) for values in given]
         self._fixed = {name for values in given for name in values}
         self._original = OriginalSessions(source, target.in_float32, plain=plain and target.has_levels)
 
-        def draw(shapes: InputShapes, values: Feeds, index: int = 0) -> tuple[Feeds, list[Any]]:
-            drawn = feed_candidates(specs, shapes, self._seed, index)
-            return self._original.first_accepted({**feeds, **values} for feeds in drawn)
-
         def seconds_of(values: Feeds, shapes: InputShapes) -> float:
             begun = time.perf_counter()
-            feeds, _ = draw(shapes, values)
+            feeds, _ = self._draw(shapes, values)
             drawn_s = time.perf_counter() - begun
             run_s = time_once(lambda: self._original.run(feeds))[1]
             return max(run_s, drawn_s - run_s)  # at large sizes drawing inputs may take longer than a run
 
         self.shapes: list[InputShapes] = []
         self.notices: list[str] = []
-        samples: list[list[Feeds]] = []  # given values, for each size
+        self._given: list[list[Feeds]] = []  # given values, for each size
         for values, open_sizes in zip(given, sizes, strict=True):
             found, notices = choose_shapes(
                 open_sizes,
@@ -136,35 +134,49 @@ class Validator:
             for shapes in found:
                 if shapes not in self.shapes:
                     self.shapes.append(shapes)
-                    samples.append([])
-                samples[self.shapes.index(shapes)].append(values)
+                    self._given.append([])
+                self._given[self.shapes.index(shapes)].append(values)
             self.notices += [notice for notice in notices if notice not in self.notices]
-        self._expected: list[Expected] = []
-        self.timed: list[Feeds] = []  # one for each size
-        for number, (shapes, sampled) in enumerate(zip(self.shapes, samples, strict=True)):
-            # One random input is enough at further sizes: other values have been tried at the smallest.
-            count = len(sampled) if number or len(self._fixed) == len(specs) else max(len(sampled), options.samples)
-            for index in range(count):
-                feeds, outputs = draw(shapes, sampled[index % len(sampled)], index)
-                kind = "given" if self._fixed else "another size" if number else "random"
-                self._add(kind, feeds, outputs, number)
-                if not index:
-                    self.timed.append(feeds)
-                if thorough and index == number == 0:
-                    self._add_special(feeds, outputs)
+        self._first = [self._draw(shapes, own[0]) for shapes, own in zip(self.shapes, self._given, strict=True)]
+        self.timed = [feeds for feeds, _ in self._first]
         self.tolerance = derive_tolerance(source.proto)
+        self._expected: list[Expected] = []  # empty until `complete`
+        self._references: References | None = None
+        if source.is_large:
+            self._original.close()
+
+    def _draw(self, shapes: InputShapes, values: Feeds, index: int = 0) -> tuple[Feeds, list[Any]]:
+        drawn = feed_candidates(self._specs, shapes, self._seed, index)
+        return self._original.first_accepted({**feeds, **values} for feeds in drawn)
+
+    @property
+    def given(self) -> list[Feeds]:
+        """The values that the user gave, at all sizes."""
+        return [values for own in self._given for values in own]
+
+    def complete(self) -> None:
+        """Run the original on all inputs, if that is not done. Whatever compares does so first. Raises CannotRun."""
+        if self._expected:
+            return
+        for number, (shapes, own) in enumerate(zip(self.shapes, self._given, strict=True)):
+            # One random input is enough at further sizes: other values have been tried at the smallest.
+            is_one = number or len(self._fixed) == len(self._specs)
+            for index in range(len(own) if is_one else max(len(own), self._options.samples)):
+                feeds, outputs = self._draw(shapes, own[index % len(own)], index) if index else self._first[number]
+                self._add("given" if self._fixed else "another size" if number else "random", feeds, outputs, number)
+                if self._thorough and index == number == 0:
+                    self._add_special(feeds, outputs)
         for expected in self._expected:
             expected.plain = self._original.run_plain(expected.feeds)
             if expected.plain is not None and expected.kind not in SPECIAL_SETS | NON_FINITE_SETS:
                 self.tolerance = calibrate(self.tolerance, expected.outputs, expected.plain)
-        self._references: References | None = None
-        if thorough and not self._exact:
-            self._references = References(self._models, self.tolerance, _REFERENCE_SHARE * options.budget_s)
-        if source.is_large:
+        if self._thorough and not self._exact:
+            self._references = References(self._models, self.tolerance, _REFERENCE_SHARE * self._options.budget_s)
+        if self._source.is_large:
             self._original.close()
         self._refer(self._expected[:1])
         self._note()
-        if source.is_large:
+        if self._source.is_large:
             self._original.close()
 
     def _refer(self, expected: Iterable[Expected]) -> None:
@@ -231,6 +243,7 @@ class Validator:
     @property
     def feeds(self) -> list[Feeds]:
         """The inputs on which outputs are compared, at all sizes, the smallest size first."""
+        self.complete()
         return [expected.feeds for expected in self._expected]
 
     def compare(self, candidate: bytes | Path) -> tuple[OutputComparison, list[InputAccuracy]]:
@@ -239,6 +252,7 @@ class Validator:
         The first input is also compared without ONNX Runtime's optimizations, which may hide a fault of the candidate.
         Raises CannotRun if the candidate fails on an input.
         """
+        self.complete()
         self._refer(self._expected[1:])
         session = open_session(candidate, self._target.in_float32)
         comparison, accuracies = self.compare_outputs(session.run(feeds) for feeds in self.feeds)

@@ -51,6 +51,32 @@ def test_other_inputs_are_compared(compared: list[Any], lora_rules: Path, other:
     assert len(compared) == 2
 
 
+def test_the_original_is_not_run_for_what_is_known(lora_rules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the first run said about the original is said again; only a quick run, which runs little, is as before."""
+    completed: list[Validator] = []
+    complete, note = Validator.complete, Validator._note
+
+    def counted(self: Validator) -> None:
+        completed.append(self)
+        complete(self)
+
+    def noted(self: Validator) -> None:
+        note(self)
+        self.notices.append("a line about the original")
+
+    monkeypatch.setattr(Validator, "complete", counted)
+    monkeypatch.setattr(Validator, "_note", noted)
+    options = {"quick": False, "cost": "analytic", "budget": 5.0}
+    first = run(lora_rules, **options)
+    assert first.difference is not None and completed
+    completed.clear()
+    again = run(lora_rules, **options)
+    assert again.difference is not None and again.difference.remembered and not completed
+    assert "a line about the original" in first.notices and "a line about the original" in again.notices
+    run(lora_rules, **options, remeasure=True)
+    assert completed
+
+
 def test_another_model_is_compared(compared: list[Any], lora_rules: Path) -> None:
     run(lora_rules)
     run(lora_rules, size=32)

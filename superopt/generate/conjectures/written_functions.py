@@ -3,6 +3,10 @@
 Exporters write functions in forms of their own: x / r, x * (1 / r) or x * Reciprocal(r), and Pow(x, 2) or x * x. Steps
 lead from each form to the operator's own equation. But a runtime that fuses the whole form fuses none of the graphs on
 the way, which cost a multiple of both ends. A search does not go there. So these rules are direct ones.
+
+A function may also begin further up in a window: LayerNormalization(Add(Add(MatMul(a, w), b), y)) is
+SkipLayerNormalization(MatMul(a, w), y) with a bias b. Rules that are unstable are left out, as no run uses them by
+default: they would make those for special cases that are stable seem derivable.
 """
 
 from __future__ import annotations
