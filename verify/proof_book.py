@@ -19,7 +19,7 @@ from superopt.ir.types import FLOAT_DTYPES
 from verify.propose.signatures import literal_signatures
 from verify.prove.facts import Observer
 from verify.prove.prover import Refuter, prove
-from verify.stability.analysis import forward_stability
+from verify.stability.analysis import stability
 from verify.stability.classes import UNSTABLE, Stability, allowed
 from verify.verdict import Proved, Unknown, Verdict
 
@@ -129,11 +129,12 @@ class ProofBook(Book):
 
     def stability(self, rule: Rule, signature: Signature) -> Stability:
         """Return the class that the kernel proves in this run."""
-        at = (rule, signature)
-        if at not in self._stability:
-            proof = self.verdict(rule, signature)
-            self._stability[at] = forward_stability(rule, signature, proof) if isinstance(proof, Proved) else UNSTABLE
-        return self._stability[at]
+        if (rule, signature) not in self._stability:
+            verdict = self.verdict(rule, signature)
+            classes = stability(rule, signature, verdict) if isinstance(verdict, Proved) else (UNSTABLE, UNSTABLE)
+            for directed, found in zip((rule, rule.reversed()), classes, strict=True):
+                self._stability[directed, signature] = found
+        return self._stability[rule, signature]
 
 
 @lru_cache(maxsize=1 << 12)

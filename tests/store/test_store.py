@@ -70,7 +70,7 @@ def test_every_table_gives_back_what_was_put(tmp_path: Path) -> None:
     kinds: dict[Any, Any] = {str: "text", int: 3, float: 0.5, str | None: None, bytes: b"bytes"}
     with ResultStore(tmp_path / "store.sqlite") as one, ResultStore(tmp_path / "store.sqlite") as other:
         tables = {name: table for name, table in vars(one).items() if isinstance(table, StoreTable)}
-        assert len(tables) == 8
+        assert len(tables) == 9
         for name, table in tables.items():
             key = table.key_type(*(kinds[type] for type in table.key_columns.values()))
             row = table.row_type(*(kinds[type] for type in table.row_columns.values()))
