@@ -16,6 +16,8 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence, Set
 
+import numpy as np
+
 from superopt.corpus import CorpusError, Window
 from superopt.evaluate.composite import is_composite
 from superopt.generate.conjectures.reals import RealSamples
@@ -164,7 +166,8 @@ def _candidates(part: Term, operands: Sequence[Term], functions: Sequence[Operat
 def _values(operator: Operator, name: str, numbers: Sequence[float]) -> list[Attr]:
     default = operator.defaults.get(name)
     if isinstance(default, float):
-        return [*dict.fromkeys((*numbers, default))]
+        is_there = float(np.float32(default)) in numbers  # as files hold it
+        return [*dict.fromkeys(numbers if is_there else (*numbers, default))]
     return [] if default is None else [default]
 
 
