@@ -70,6 +70,11 @@ DEFINITIONS: tuple[Family, ...] = (
         variation="",
     ),
     _family(
+        (*inputs("a", (4, 6)), *inputs("b", (6, 5), "b")),
+        "FusedMatMul[alpha=0.375, transA=0, transB=0](a, b)",
+        variation="matrix",
+    ),
+    _family(
         (*inputs("q k v", (2, 3, 8)), *inputs("m", (2, 2, 3, 3), "m")),
         "MultiHeadAttention[num_heads=2, scale=0.375](q, k, v, _, m)",
         variation="attention",

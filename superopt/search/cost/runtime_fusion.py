@@ -11,7 +11,8 @@ operators that become another one are in `fused_kernels.py`. These fusions are m
 - Add of a constant after a two-dimensional MatMul makes a Gemm: half price, as is a Gemm's constant bias. Add of a
   vector after a product of an array of known shape and a matrix also makes a Gemm, between two Reshapes that cost
   nothing (onnxruntime/core/optimizer/matmul_add_fusion.cc).
-- Mul by a scalar constant, or Div, after a MatMul becomes a factor of the product (matmul_scale_fusion.cc): free.
+- Mul by a scalar constant, or Div, after a MatMul or FusedMatMul becomes a factor of the product
+  (matmul_scale_fusion.cc): free.
 
 Identity, Add of zeros and Mul by ones that change no shape are removed by the runtime: free.
 """
@@ -73,6 +74,9 @@ def time_share(
             fused_into[term] = op
         else:
             fused_into[term] = "Stacked" if is_stacked(inputs) else "Product"
+        return 1.0
+    if op == "FusedMatMul":
+        fused_into[term] = "Product"
         return 1.0
     if op == "Identity":
         return 0.0
