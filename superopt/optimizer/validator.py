@@ -140,7 +140,8 @@ class Validator:
         self._first = [self._draw(shapes, own[0]) for shapes, own in zip(self.shapes, self._given, strict=True)]
         self.timed = [feeds for feeds, _ in self._first]
         self.tolerance = derive_tolerance(source.proto)
-        self._expected: list[Expected] = []  # empty until `complete`
+        self._expected: list[Expected] = []
+        self._is_complete = False
         self._references: References | None = None
         if source.is_large:
             self._original.close()
@@ -156,8 +157,9 @@ class Validator:
 
     def complete(self) -> None:
         """Run the original on all inputs, if that is not done. Whatever compares does so first. Raises CannotRun."""
-        if self._expected:
+        if self._is_complete:
             return
+        self._expected.clear()  # of an attempt that has failed
         for number, (shapes, own) in enumerate(zip(self.shapes, self._given, strict=True)):
             # One random input is enough at further sizes: other values have been tried at the smallest.
             is_one = number or len(self._fixed) == len(self._specs)
@@ -178,6 +180,7 @@ class Validator:
         self._note()
         if self._source.is_large:
             self._original.close()
+        self._is_complete = True
 
     def _refer(self, expected: Iterable[Expected]) -> None:
         """Compute references in float64, as far as this run has any."""

@@ -14,7 +14,7 @@ from superopt.optimizer.options import Options
 from superopt.optimizer.original import open_original
 from superopt.optimizer.source import Source
 from superopt.optimizer.validator import Validator
-from superopt.runtime import Session, Target, open_session, sessions
+from superopt.runtime import CannotRun, Session, Target, open_session, sessions
 from tests.support.models import floats, model
 
 node = helper.make_node
@@ -153,3 +153,24 @@ def test_on_cuda_a_candidate_must_be_accurate_in_tf32_too(error: float, monkeypa
         assert comparison.problem is None and comparison.relative < 1e-6  # in float32
     else:
         assert "TF32" in str(comparison.problem)
+
+
+def test_an_attempt_that_fails_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the inputs are no standard: a comparison runs the original on all of them, or is none."""
+    whole = Validator(Source(standardized()), Target(), Options())
+    validator = Validator(Source(standardized()), Target(), Options())
+    draw = Validator._draw
+
+    def fails_at_the_second(self: Validator, shapes: Any, values: Any, index: int = 0) -> Any:
+        if index:
+            raise CannotRun("interrupted")
+        return draw(self, shapes, values, index)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Validator, "_draw", fails_at_the_second)
+        with pytest.raises(CannotRun):
+            validator.compare(standardized().SerializeToString())
+    _, accuracies = validator.compare(standardized().SerializeToString())
+    assert [one.kind for one in accuracies] == [
+        one.kind for one in whole.compare(standardized().SerializeToString())[1]
+    ]
