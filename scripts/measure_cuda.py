@@ -23,16 +23,15 @@ import functools
 import hashlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gpu.alarm import OutOfTime, alarm
 from gpu.float16 import CONVERTER, is_float16, is_present
 
 from superopt.bench.contest import BenchmarkSettings
@@ -63,10 +62,6 @@ _MAX_OPTIMIZER_SECONDS, _MAX_TIMING_SECONDS = 180.0, 5.0
 _DRY_MODELS, _DRY_SECONDS = 2, 0.05
 
 
-class OutOfTime(BaseException):
-    """The budget has ended in the middle of a step. As with Ctrl-C, whatever runs ends its processes."""
-
-
 @dataclass(frozen=True)
 class Plan:
     """The task: the files, the target, the end of the budget (`time.monotonic()`), and the JSON file."""
@@ -86,10 +81,7 @@ class Plan:
         return max(0.0, self.end - time.monotonic())
 
     def check_time(self) -> None:
-        """Raise OutOfTime before a step if no time is left.
-
-        The alarm alone is not enough: Python drops an exception that a signal raises within a finalizer.
-        """
+        """Raise OutOfTime before a step if no time is left: the alarm may be lost (see `alarm`)."""
         if not self.left_s:
             raise OutOfTime
 
@@ -129,7 +121,7 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     try:
-        with _alarm(plan.left_s):
+        with alarm(plan.left_s):
             _measure(plan, state)
     except OutOfTime:
         print("the budget has ended", flush=True)
@@ -379,25 +371,6 @@ def _digest(path: Path) -> str:
 
 def _say(line: str) -> None:
     print(line, flush=True)
-
-
-@contextmanager
-def _alarm(seconds: float) -> Iterator[None]:
-    """Raise OutOfTime in this thread after so many seconds, where the system has such alarms."""
-    if not hasattr(signal, "setitimer"):
-        yield
-        return
-
-    def ring(*_: object) -> None:
-        raise OutOfTime
-
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-3))
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 if __name__ == "__main__":

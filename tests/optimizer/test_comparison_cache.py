@@ -52,7 +52,7 @@ def test_other_inputs_are_compared(compared: list[Any], lora_rules: Path, other:
 
 
 def test_the_original_is_not_run_for_what_is_known(lora_rules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the first run said about the original is said again; only a quick run, which runs little, is as before."""
+    """Lines of the first run about the original are said again. Only a quick run, which runs little, is as before."""
     completed: list[Validator] = []
     complete, note = Validator.complete, Validator._note
 

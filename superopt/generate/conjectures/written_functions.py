@@ -168,8 +168,6 @@ def _values(operator: Operator, name: str, numbers: Sequence[float]) -> list[Att
     if isinstance(default, float):
         is_there = float(np.float32(default)) in numbers  # as files hold it
         return [*dict.fromkeys(numbers if is_there else (*numbers, default))]
-    if default in (0, 1):
-        return [0, 1]
     return [] if default is None else [default]
 
 
