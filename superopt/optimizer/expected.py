@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -71,20 +72,30 @@ class _Reference:
 class Expected:
     """Inputs, with the original's outputs on them.
 
-    `kind` names the set of inputs (`input_sets`), `size` is the number of their shapes. `plain` are the outputs without
-    ONNX Runtime's optimizations (None if it does not run so). `no_reference` says why there are no outputs in float64,
-    or is None. `fault` says what ONNX Runtime's optimizations break, or is None.
+    `kind` names the set of inputs (`input_sets`), `size` is the number of their shapes. `no_reference` says why there
+    are no outputs in float64, or is None. `fault` says what ONNX Runtime's optimizations break, or is None.
     """
 
     def __init__(
-        self, kind: str, size: int, feeds: Feeds, outputs: list[Any], plain: list[Any] | None, seed: int
+        self,
+        kind: str,
+        size: int,
+        feeds: Feeds,
+        outputs: list[Any],
+        seed: int,
+        run_plain: Callable[[Feeds], list[Any] | None],
     ) -> None:
-        self.kind, self.size, self.feeds, self.outputs, self.plain = kind, size, feeds, outputs, plain
+        self.kind, self.size, self.feeds, self.outputs = kind, size, feeds, outputs
         self.no_reference: str | None = _NOT_FINITE if kind in NON_FINITE_SETS else _NOT_COMPUTED
         self.fault: str | None = None
         self._reference: _Reference | None = None
-        self._seed = seed
+        self._seed, self._run_plain = seed, run_plain
         self._draws: dict[float, list[list[Any]]] = {}
+
+    @cached_property
+    def plain(self) -> list[Any] | None:
+        """The outputs without ONNX Runtime's optimizations, None if it does not run so. Run when they are asked for."""
+        return self._run_plain(self.feeds)
 
     def refer(self, model: Float64Model, budget: _Budget, tolerance: Tolerance, *, is_confirmed: bool = False) -> None:
         """Compute the outputs in float64, and take them as reference if roundings explain the original's difference.

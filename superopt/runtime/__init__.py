@@ -21,6 +21,7 @@ from superopt.runtime.compare import (
     worst_of,
 )
 from superopt.runtime.feeds import Feeds, feed_candidates, with_specials
+from superopt.runtime.interleaved import time_contest, time_interleaved, time_models, time_once
 from superopt.runtime.measure import TimedModel, reference_time, sample_times, time_over_inputs, time_pair
 from superopt.runtime.profile import profile
 from superopt.runtime.sessions import (
@@ -51,7 +52,7 @@ from superopt.runtime.shapes import (
     show_shape,
 )
 from superopt.runtime.target import CannotRun, RanTooLong, RuntimeUnavailable, Target, lacks_operator
-from superopt.runtime.timing import Standing, Timing, time_contest, time_interleaved, time_models, time_once
+from superopt.runtime.timing import Standing, Timing
 
 __all__ = [
     "EXECUTION_PROVIDERS",

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from superopt.runtime.interleaved import Runs, time_models
 from superopt.runtime.loadable import OPENVINO, Loadable, NodeTime, OpenModel, Runtime
-from superopt.runtime.timing import Runs, Timing, time_models
+from superopt.runtime.timing import Timing
 
 __all__ = ["LostSession", "close_sessions", "local_run", "open_session", "profile", "run", "time_pair", "version"]
 
