@@ -39,7 +39,7 @@ def _gemm(inputs: Sequence[Any], attrs: Attrs) -> Array:
 
 
 def _conv(inputs: Sequence[Any], attrs: Attrs) -> Array:
-    """Compute the cross-correlation by im2col: windows of x as rows, times the kernels as a matrix, for each group."""
+    """Compute the cross-correlation by im2col: kernels as a matrix, times windows of x as columns, for each group."""
     x, w, bias = inputs[0], inputs[1], _given(inputs, 2)
     spatial, group, pads = x.ndim - 2, attrs["group"], attrs["pads"]
     x = np.pad(x, [(0, 0), (0, 0), *zip(pads[:spatial], pads[spatial:], strict=True)])
@@ -48,13 +48,11 @@ def _conv(inputs: Sequence[Any], attrs: Attrs) -> Array:
     steps = (slice(None), slice(None), *(slice(None, None, s) for s in attrs["strides"]))
     windows = windows[(*steps, *(slice(None, None, d) for d in attrs["dilations"]))]
     out_size = windows.shape[2 : 2 + spatial]
-    # (N, C, out..., k...) to (group, N*out, C/group * k), against (group, O/group, C/group * k).
+    # (group, O/group, C/group * k) against (N, group, C/group * k, out), from (N, C, out..., k...).
     summed, made = math.prod(w.shape[1:]), w.shape[0] // group
-    windows = np.moveaxis(windows, 1, 1 + spatial).reshape(x.shape[0], *out_size, group, summed)
-    rows = np.moveaxis(windows, -2, 0).reshape(group, x.shape[0] * math.prod(out_size), summed)
-    result = rows @ w.reshape(group, made, summed).swapaxes(1, 2)
-    result = result.reshape(group, x.shape[0], *out_size, made)
-    result = np.moveaxis(result, (0, -1), (1, 2)).reshape(x.shape[0], w.shape[0], *out_size)
+    columns = np.moveaxis(windows, range(2, 2 + spatial), range(2 + spatial, 2 + 2 * spatial))
+    columns = columns.reshape(x.shape[0], group, summed, math.prod(out_size))
+    result = (w.reshape(group, made, summed) @ columns).reshape(x.shape[0], w.shape[0], *out_size)
     return np.asarray(result if bias is None else result + bias.reshape(-1, *(1,) * spatial))
 
 
