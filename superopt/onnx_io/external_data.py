@@ -7,6 +7,7 @@ they are used, and written nowhere but to a result.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import mmap
 import os
@@ -33,8 +34,8 @@ __all__ = [
     "MappedArray",
     "all_tensors",
     "embed",
-    "external_files",
     "extent_of",
+    "external_files",
     "is_external",
     "load_external_data",
     "map_tensor",
@@ -42,6 +43,7 @@ __all__ = [
     "release_all",
     "set_location",
     "tensor_bytes",
+    "weight_bytes",
 ]
 
 _MAPPED_BYTES = 1 << 20  # larger tensors stay in their files
@@ -126,6 +128,15 @@ def tensor_bytes(tensor: TensorProto) -> int:
     bits = _BITS.get(name) or 8 * numpy_dtype(name.lower()).itemsize
     count: int = math.prod(tensor.dims)
     return (count * bits + 7) // 8
+
+
+def weight_bytes(model: onnx.ModelProto) -> int:
+    """Return the bytes of all tensors of `model` whose type is known, also of those in other files."""
+    total = 0
+    for tensor in all_tensors(model):
+        with contextlib.suppress(ValueError, TypeError):
+            total += tensor_bytes(tensor)
+    return total
 
 
 def refer(tensor: TensorProto, extent: Extent) -> None:

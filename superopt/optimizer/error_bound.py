@@ -12,11 +12,12 @@ from collections import Counter
 from collections.abc import Iterable
 
 from superopt.ir.infer import replace
+from superopt.ir.pattern import match
 from superopt.ir.term import Term, topological
 from superopt.ir.trace import Rewrite, Trace
 from superopt.onnx_io import Model
 from superopt.properties import jumping_operands
-from superopt.search.apply import step_positions
+from superopt.search.apply import applied_steps, step_positions
 from verify.proof_book import Book
 
 __all__ = ["error_factor", "jumps_behind"]
@@ -27,23 +28,39 @@ _READ_SIZES_ONLY = frozenset({"Shape", "Size"})
 def error_factor(traces: Iterable[Trace], book: Book) -> float | None:
     """Return a K such that the result's error bound is at most K times the original's; None if a step has no class.
 
-    A step multiplies the errors that its region contributes by its factor at most. So the steps of one region count
-    together, regions of one pass count once, the largest, and passes count together.
+    Operators of one pass that come from different operators of the original add up their errors as these did, so the
+    largest factor among them counts. Passes multiply.
     """
     factor = 1.0
     for trace in traces:
-        found = [_region_factor(rewrite, book) for rewrite in {a.rewrite: None for a in trace.applications}]
+        found = [_rewrite_factor(rewrite, book) for rewrite in {a.rewrite: None for a in trace.applications}]
         if math.inf in found:
             return None
         factor *= max(found, default=1.0)
     return factor
 
 
-def _region_factor(rewrite: Rewrite, book: Book) -> float:
-    classes = [book.stability(step.rule, step.signature) for step in rewrite.steps]
-    if any(one.kind == "unstable" for one in classes):
-        return math.inf
-    return math.prod(float(one.factor) for one in classes)
+def _rewrite_factor(rewrite: Rewrite, book: Book) -> float:
+    """Return the largest factor of an operator that a rewrite leaves.
+
+    What a step makes contributes at most the step's factor times what it replaces does. A step may replace operators
+    that others have made: the largest of their factors multiplies that of the step.
+    """
+    factors = dict.fromkeys(topological(rewrite.before), 1.0)
+    for step, applied in zip(rewrite.steps, applied_steps(rewrite), strict=True):
+        found = book.stability(step.rule, step.signature)
+        bindings = match(step.rule.lhs, step.roots)
+        if found.kind == "unstable" or bindings is None:
+            return math.inf
+        operands = set(topological(bindings.terms.values()))
+        replaced = [factors[term] for term in topological(step.roots) if term not in operands]
+        for old, new in applied.substitution.items():
+            factors[new] = max(factors[old], factors.get(new, 1.0))
+        here = float(found.factor) * max(replaced, default=1.0)
+        for term in topological(applied.results):
+            if term not in operands:
+                factors[term] = max(here, factors.get(term, 1.0))
+    return max(factors[term] for term in topological(rewrite.after))
 
 
 def jumps_behind(traces: Iterable[Trace], graphs: Iterable[Model], book: Book) -> Counter[str]:

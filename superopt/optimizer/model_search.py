@@ -112,7 +112,7 @@ def search_model(request: SearchRequest) -> FoundRewrites:
     timers = [_timers(request, seconds) for seconds in (_REGION_SECONDS, _VALUE_SECONDS)]
     result = search(
         model.outputs,
-        request.rules if request.time_regions and options.effort > 1 else list(without_algorithms(request.rules)),
+        request.rules if all(one.measured for one in devices) else list(without_algorithms(request.rules)),
         request.proofs.check,
         costs[0],
         further_costs=costs[1:],
@@ -180,7 +180,7 @@ def _timers(request: SearchRequest, seconds: float) -> list[ModelTimer]:
 def without_algorithms(rules: Iterable[Rule]) -> Iterator[Rule]:
     """Drop rules that are algorithms for an operator, such as minimal filtering. They introduce constants.
 
-    The cost model counts multiplications but does not model the runtime's kernels, so it cannot tell if fewer
-    multiplications are faster. Only a search that has much time tries them, and timings of regions decide.
+    Whether fewer multiplications are faster is a matter of a runtime's kernels, some of which use such algorithms
+    themselves. Only the figures of a measured device tell.
     """
     return (rule for rule in rules if not any(lists_numbers(term.op) for term in topological((*rule.lhs, *rule.rhs))))

@@ -205,6 +205,8 @@ class Result:
     seed: int
     operators_before: dict[str, int]
     operators_after: dict[str, int]
+    weight_bytes_before: int | None = None
+    weight_bytes_after: int | None = None
     numerics: str = "normwise"
     cost_before_ms: float | None = None
     cost_after_ms: float | None = None

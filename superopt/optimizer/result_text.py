@@ -16,6 +16,7 @@ __all__ = ["result_html", "result_text", "verdict"]
 
 _COLUMNS = ("", "before", "after", "times as fast")
 _MAX_ATTEMPTS = 10  # rules that `--explain` shows
+_MIN_CHANGE = 0.02  # of the size of the weights, to be shown
 Row = tuple[str, str, str, str]
 
 
@@ -77,6 +78,8 @@ def _title(result: Result) -> str:
 def _rows(result: Result) -> Iterator[Row]:
     before, after = sum(result.operators_before.values()), sum(result.operators_after.values())
     yield "operators", str(before), str(after), ""
+    if (grown := _megabytes(result.weight_bytes_before, result.weight_bytes_after)) is not None:
+        yield "weights", *grown, ""
     t = result.latency
     if t is not None:
         note = "" if result.changed else " of the refused candidate"
@@ -94,6 +97,13 @@ def _rows(result: Result) -> Iterator[Row]:
     if result.cost_before_ms is not None and result.cost_after_ms is not None:
         ratio = _ratio(result.cost_before_ms, result.cost_after_ms)
         yield "predicted time", _ms(result.cost_before_ms), _ms(result.cost_after_ms), ratio
+
+
+def _megabytes(before: int | None, after: int | None) -> tuple[str, str] | None:
+    """Return both sizes as text, None if they are about equal."""
+    if before is None or after is None or abs(after - before) < _MIN_CHANGE * max(before, after):
+        return None
+    return f"{before / 1e6:.1f} MB", f"{after / 1e6:.1f} MB"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import onnx
 
 from superopt.onnx_io import Model, read_bodies
+from superopt.onnx_io.external_data import weight_bytes
 from superopt.onnx_io.save import embedded
 from superopt.optimizer.bodies import RewrittenBodies, search_bodies
 from superopt.optimizer.candidate_check import CandidateCheck
@@ -218,6 +219,8 @@ def _result(context: RunContext, selection: Selection, out: Path | None) -> Resu
         numerics=options.numerics,
         operators_before=count_operators(source.proto),
         operators_after=count_operators(proto),
+        weight_bytes_before=weight_bytes(source.proto),
+        weight_bytes_after=weight_bytes(proto),
         cost_before_ms=_milliseconds(found.cost_before),
         cost_after_ms=_milliseconds(found.cost_after),
         cost_source=found.cost_source,

@@ -14,7 +14,9 @@ from superopt.ir.pattern import instantiate, match
 from superopt.ir.term import Term, rebuild, topological
 from superopt.ir.trace import Application, Rewrite, Step, Trace
 
-__all__ = ["AppliedTrace", "replace_roots", "replacements", "rule_origins", "step_positions"]
+__all__ = [
+    "AppliedStep", "AppliedTrace", "applied_steps", "replace_roots", "replacements", "rule_origins", "step_positions",
+]  # fmt: skip
 
 
 def replace_roots(
@@ -31,7 +33,7 @@ def replace_roots(
 
 
 @dataclass(frozen=True)
-class _AppliedStep:
+class AppliedStep:
     """A step carried out: its right side, the new terms in it, and the new term for each term above the roots."""
 
     results: tuple[Term, ...]
@@ -39,13 +41,14 @@ class _AppliedStep:
     substitution: Mapping[Term, Term]
 
 
-def _apply_steps(rewrite: Rewrite) -> Iterator[_AppliedStep]:
+def applied_steps(rewrite: Rewrite) -> Iterator[AppliedStep]:
+    """Carry out the steps of a rewrite, one after the other. Raises ValueError for one whose rule does not match."""
     outputs = rewrite.before
     for step in rewrite.steps:
         results = _right_side(step)
         present = set(topological(outputs))
         outputs, substitution = replace_roots(outputs, step.roots, results)
-        yield _AppliedStep(results, tuple(t for t in topological(results) if t not in present), substitution)
+        yield AppliedStep(results, tuple(t for t in topological(results) if t not in present), substitution)
 
 
 def _right_side(step: Step) -> tuple[Term, ...]:
@@ -59,7 +62,7 @@ def _right_side(step: Step) -> tuple[Term, ...]:
 def rule_origins(rewrite: Rewrite, names: Sequence[str]) -> dict[Term, str]:
     """Map each term of `rewrite.after` that a step created to the name of that step. `names` has one name per step."""
     origin: dict[Term, str] = {}
-    for applied, name in zip(_apply_steps(rewrite), names, strict=True):
+    for applied, name in zip(applied_steps(rewrite), names, strict=True):
         origin = {applied.substitution.get(term, term): rule for term, rule in origin.items()}
         origin.update(dict.fromkeys(applied.created, name))
     kept = set(topological(rewrite.after))
@@ -74,7 +77,7 @@ def step_positions(rewrite: Rewrite) -> list[tuple[Term, ...]]:
     """
     found: list[tuple[Term, ...]] = []
     position = {term: term for term in topological(rewrite.before)}
-    for step, applied in zip(rewrite.steps, _apply_steps(rewrite), strict=True):
+    for step, applied in zip(rewrite.steps, applied_steps(rewrite), strict=True):
         here = [position[root] for root in step.roots]
         found.append(tuple(dict.fromkeys(here)))
         for result, root in zip(applied.results, here, strict=True):

@@ -19,15 +19,17 @@ from superopt.ir.rule import Rule
 from superopt.ir.term import Term, map_terms
 from superopt.ops.algebra import Table, at_least, below
 from verify.diagnose.decide import decide
-from verify.prove.prover import Proved
 from verify.prove.sums import ONE, Access, Entry, Product
 from verify.prove.symbolic import Symbolic
 from verify.prove.tables import without_tables
+from verify.verdict import Proved
 
 
 @pytest.mark.parametrize(("m", "r"), [(1, 1), (1, 3), (2, 3), (3, 2), (4, 3), (2, 5), (5, 4)])
 def test_the_matrices_compute_a_filter(m: int, r: int) -> None:
     f, rng = minimal_filtering(m, r), random.Random(f"{m} {r}")
+    for row in (*f.outputs, *f.inputs, *f.filters):  # floating point holds the numbers exactly
+        assert [Fraction(float(value)) for value in row] == list(row)
     x = [rng.randint(-9, 9) for _ in range(m + r - 1)]
     w = [rng.randint(-9, 9) for _ in range(r)]
     values = [sum(b * v for b, v in zip(row, x, strict=True)) for row in f.inputs]
@@ -42,16 +44,19 @@ def test_too_many_points_are_refused() -> None:
         minimal_filtering(6, 5)
 
 
-def _smallest() -> Rule:
+def _smallest(*, has_bias: bool = True) -> Rule:
     (family,) = FILTERING
-    ((schema, equation),) = filtering_conjectures(replace(family, tiles=((2, 2),)))
+    found = list(filtering_conjectures(replace(family, tiles=((2, 2),))))
+    schema, equation = found[not has_bias]
+    assert len(found) == 2 and len(equation.lhs[0].inputs) == 2 + has_bias
     assert equation.lhs[0].type == equation.rhs[0].type
     assert SamplingCheck(Evaluator(0), 0).holds(schema.rule, schema.base)
     return replace(schema.rule, signatures=(schema.base,))
 
 
-def test_the_smallest_tile_is_proven_for_all_sizes_and_pads() -> None:
-    rule = _smallest()
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_the_smallest_tile_is_proven_for_all_sizes_and_pads(has_bias: bool) -> None:
+    rule = _smallest(has_bias=has_bias)
     proof = decide(rule, rule.signatures[0])
     assert isinstance(proof, Proved) and proof.numerics == "real-only" and not proof.guards
 

@@ -22,7 +22,7 @@ from tests.support.random_values import random_values, real_type
 from tests.support.sampling import Sampled
 from verify.certificates import CertifiedBook
 from verify.diagnose.decide import decide
-from verify.prove.prover import Proved, Refuted, Unknown
+from verify.verdict import Proved, Refuted, Unknown
 
 RULES = load_rules(None)
 # Mutants of minimal filtering have tests of their own (`test_generate_filtering`): each takes long to refute.

@@ -24,9 +24,10 @@ from verify.prove.assumptions import Given
 from verify.prove.bijection import pairings
 from verify.prove.compare import Comparison
 from verify.prove.facts import Facts
-from verify.prove.prover import Proved, Refuted, Unknown, prove
+from verify.prove.prover import prove
 from verify.prove.sums import Access
 from verify.prove.symbolic import Symbolic
+from verify.verdict import Proved, Refuted, Unknown
 
 CASES = TESTS / "prover"
 

@@ -11,7 +11,7 @@ from superopt.ir.rule import Rule
 from tests.support.paths import TESTS
 from tests.support.sampling import Sampled
 from verify.diagnose.decide import decide
-from verify.prove.prover import Proved, Refuted, Unknown
+from verify.verdict import Proved, Refuted, Unknown
 
 FOLDER = TESTS / "prover" / "foreign"
 FILES = sorted(FOLDER.glob("*.rules"))

@@ -11,7 +11,7 @@ from superopt.diagnose.confirmation import ONE_SIDE_FAILS, TYPES_DIFFER, VALUES_
 from superopt.ir.notation import parse_rule
 from tests.support.paths import TESTS
 from verify.diagnose.decide import decide
-from verify.prove.prover import Proved, Refuted
+from verify.verdict import Proved, Refuted
 
 CASES = sorted((TESTS / "prover" / "known_false").glob("*.json"))
 

@@ -30,7 +30,7 @@ from superopt.search.match.matcher import Matcher
 from superopt.search.match.rule_index import RuleIndex
 from tests.support.random_values import random_values, real_type
 from verify.certificates import CertifiedBook
-from verify.prove.prover import Proved
+from verify.verdict import Proved
 
 UNARY = ["Neg", "Relu", "Sigmoid", "Tanh", "Identity"]
 

@@ -18,7 +18,7 @@ from tests.support.sampling import Sampled
 from verify.diagnose.decide import decide
 from verify.diagnose.second_opinion import Opinion, SecondSolverMissing, ask_cvc5, cvc5_version, script, second_opinion
 from verify.prove.facts import Facts, Query, Shared
-from verify.prove.prover import Proved
+from verify.verdict import Proved
 
 a, b, c = (symbol(f"{name}.shape[0]") for name in "abc")
 POSITIVE = (at_least(a, 1), at_least(b, 1), at_least(c, 1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from superopt.ir.notation import parse_rule
-from verify.prove.prover import output_place
+from verify.prove.outputs import output_place
 from verify.stability.computation import computes_alike
 
 _SUM = "ReduceSum[axes=[-1], keepdims=0]"

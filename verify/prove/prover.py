@@ -8,40 +8,33 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from superopt.ir.dim import Dim, Size, Sizes, evaluate, symbol, symbols_of
+from superopt.ir.dim import Dim, Size, evaluate, symbol, symbols_of
 from superopt.ir.infer import OPERATORS, REAL_ATTRS, IllTyped, infer
 from superopt.ir.rule import Condition
 from superopt.ir.term import Term, topological
 from superopt.ir.types import FLOAT_DTYPES
-from superopt.ops.algebra import Algebra, Guard, at_least, below
+from superopt.ops.algebra import Algebra, Guard, at_least
 from superopt.ops.meaning import Meaning, NoSemantics
-from verify.prove.assumptions import Everywhere, partial_applications
-from verify.prove.bound_variables import quotients_in, strided
+from verify.prove.bound_variables import quotients_in
 from verify.prove.compare import Comparison
-from verify.prove.congruence import differing_operands
 from verify.prove.facts import Effort, Facts, FindModel, Observer, Shared
 from verify.prove.floating import Floating, Inexact, rounds_exactly
-from verify.prove.output_digits import by_digits
+from verify.prove.outputs import QUESTIONS, defined_everywhere, element_types, output_place, same_output
 from verify.prove.recurrence import apart, in_steps
 from verify.prove.roundings import roundings
 from verify.prove.specialize import resized
-from verify.prove.substitution import Substitution
-from verify.prove.sums import Bound, SumOfProducts, quotients_of
+from verify.prove.sums import quotients_of
 from verify.prove.symbolic import Symbolic
 from verify.verdict import Counterexample, Proved, Refuted, Unknown, Verdict
 
-__all__ = [
-    "Proved", "Refuted", "Refuter", "Unknown", "Verdict", "element_types", "equal_terms", "facts_of",
-    "output_bounds", "output_place", "prove", "solved_sizes",
-]  # fmt: skip
+__all__ = ["Refuter", "facts_of", "prove", "solved_sizes"]
 
 Terms = tuple[Term, ...]
 _FRAMES = 10_000
-_QUESTIONS = 2_000  # queries to the solver in one reading; the longest known proof needs 1,432
 
 
 # Searches for sizes and values at which the sides differ. Its arguments: both sides, the sizes that other sizes
@@ -133,14 +126,6 @@ def _unfolded(terms: Terms) -> Reading:
     return "real-only", algebra, algebra
 
 
-def element_types(terms: Terms) -> dict[str, str]:
-    return {
-        str(t.attr("name")): t.type.dtype
-        for t in topological(terms)
-        if t.op == "Var" and t.type is not None and t.type.dtype != "float"
-    }
-
-
 def _first(left: Terms, right: Terms, facts: Facts, readings: Iterable[Reading]) -> tuple[Proved | None, str]:
     """Return the first proof that succeeds, or None and the reason why none does."""
     # Only the comparison's own limits may stop a proof: Python's recursion limit depends on the caller's depth.
@@ -156,11 +141,11 @@ def _first_of(left: Terms, right: Terms, facts: Facts, readings: Iterable[Readin
     reason = ""
     for numerics, algebra, sums in readings:
         comparison = Comparison(sums)
-        facts.shared.allow(_QUESTIONS)
+        facts.shared.allow(QUESTIONS)
         try:
-            defined = _defined(algebra, sums, left)
+            defined = defined_everywhere(algebra, sums, left)
             pairs = zip(left, right, strict=True)
-            equal = all(_same_output(algebra, sums, comparison, facts, a, b, defined) for a, b in pairs)
+            equal = all(same_output(algebra, sums, comparison, facts, a, b, defined) for a, b in pairs)
         except Effort:
             equal, reason = False, "the comparison grew too large"
         except Inexact:
@@ -214,99 +199,6 @@ def _only_at_special_sizes(
     """Return the verdict on an equation whose guards fix a size to a number, so that it does not hold for all sizes."""
     shown = refute and refute(left, right, env, left_facts.model)
     return Refuted("the sides agree in shape at special sizes only", shown) if shown else Unknown("vacuous guards")
-
-
-def _defined(algebra: Algebra, sums: Symbolic, left: Terms) -> list[Everywhere]:
-    """Return the relations to 0 that hold if every element of every output of `left` is defined."""
-    found: list[Everywhere] = []
-    for term in left:
-        assert term.type is not None and term.type.shape is not None
-        place = output_place(term)
-        names = tuple(str(i) for i in place if not isinstance(i, int))
-        bounds = tuple(output_bounds(place, term.type.shape))
-        for relation, one in dict.fromkeys(partial_applications(Meaning(algebra).scalar(term, place), branches=False)):
-            every = Bound((*names, *one.binders), (*bounds, *one.guards), one.value)
-            found.append((relation, sums.renamed_bound(every)))
-    return found
-
-
-def output_bounds(place: Sizes, shape: Sizes) -> list[Guard]:
-    return [g for i, size in zip(place, shape, strict=True) if size != 1 for g in (at_least(i, 0), below(i, size))]
-
-
-def _same_output(
-    algebra: Algebra,
-    sums: Symbolic,
-    comparison: Comparison,
-    facts: Facts,
-    left: Term,
-    right: Term,
-    defined: list[Everywhere],
-) -> bool:
-    assert left.type is not None and left.type.shape is not None
-    operands = differing_operands(left, right)
-    if operands and all(_same_operand(algebra, sums, comparison, facts, a, b) for a, b in operands):
-        return True
-    place = output_place(left)
-    bounds = output_bounds(place, left.type.shape)
-    meaning = Meaning(algebra)
-    sides = meaning.scalar(left, place), meaning.scalar(right, place)
-    whole = by_digits(sums, len(place), facts.extended(bounds).guards, sides)
-
-    def equal(guards: Sequence[Guard], left: SumOfProducts, right: SumOfProducts) -> bool:
-        return comparison.equal_outputs(facts.rebuilt(guards), left, right, defined)
-
-    if all(equal(here, *parts) for here, parts in _residues(sums, whole.names, whole.guards, whole.sums)):
-        return True
-    cases = list(whole.cases(sums))
-    return bool(cases) and all(equal(case.guards, *case.sums) for case in cases)
-
-
-def _same_operand(
-    algebra: Algebra, sums: Symbolic, comparison: Comparison, facts: Facts, left: Term, right: Term
-) -> bool:
-    """Return True if two operands are shown to be defined and equal, whatever their users are."""
-    own, meaning = Comparison(sums), Meaning(algebra)
-    try:
-        values = (meaning.scalar(side, output_place(side)) for side in (left, right))
-        if any(any(partial_applications(value, branches=True)) for value in values):
-            return False
-        if not _same_output(algebra, sums, own, facts, left, right, []):
-            return False
-    except Effort:
-        return False
-    finally:
-        facts.shared.allow(_QUESTIONS)
-    comparison.cases += own.cases
-    return True
-
-
-def equal_terms(left: Term, right: Term, facts: Facts) -> bool:
-    """Return True if two terms of one type are shown to be equal over the reals where the left one is defined."""
-    sums = Symbolic(element_types((left, right)))
-    facts.shared.allow(_QUESTIONS)
-    try:
-        return _same_output(sums, sums, Comparison(sums), facts, left, right, _defined(sums, sums, (left,)))
-    except Effort:
-        return False
-    finally:
-        facts.shared.allow(None)
-
-
-def _residues(
-    sums: Symbolic, names: Sequence[str], guards: Sequence[Guard], sides: tuple[SumOfProducts, ...]
-) -> Iterator[tuple[Sequence[Guard], tuple[SumOfProducts, ...]]]:
-    """Yield the cases i = q * s + 0, ..., i = q * s + s - 1 of an output index i that a guard relates to a stride s."""
-    found = strided(names, sides[0] + sides[1]) if sums.tabulated else None
-    if found is None:
-        yield guards, sides
-        return
-    name, stride = found
-    quotient = sums.fresh()
-    for rest in range(stride):
-        moved = Substitution({name: symbol(quotient) * stride + rest})
-        parts = tuple(moved.sum(sums, side) for side in sides)
-        yield from _residues(sums, [quotient, *(n for n in names if n != name)], moved.guards(guards), parts)
 
 
 def _needs(terms: Terms) -> list[Condition]:
@@ -369,12 +261,6 @@ def _positive(left: Terms, right: Terms, facts: Facts) -> list[Condition]:
             return [Condition("<=", 1, d) for d in open_ones]
         known |= shown
         open_ones = {d: None for d in open_ones if d not in shown}
-
-
-def output_place(term: Term) -> tuple[Size, ...]:
-    """Return the symbolic index of an output: i!0, i!1, ..., and 0 along axes of size 1."""
-    assert term.type is not None and term.type.shape is not None
-    return tuple(0 if size == 1 else symbol(f"i!{d}") for d, size in enumerate(term.type.shape))
 
 
 def _guard(condition: Condition) -> Guard:

@@ -21,7 +21,8 @@ from verify.prove.congruence import differing_operands
 from verify.prove.facts import Effort, Facts
 from verify.prove.normal_form import shown
 from verify.prove.output_digits import Indexed, by_digits
-from verify.prove.prover import element_types, equal_terms, facts_of, output_bounds, output_place, solved_sizes
+from verify.prove.outputs import element_types, equal_terms, output_bounds, output_place
+from verify.prove.prover import facts_of, solved_sizes
 from verify.prove.recurrence import apart, in_steps
 from verify.prove.specialize import resized
 from verify.prove.sums import Bound, Entry, Factor, SumOfProducts, children
@@ -77,7 +78,7 @@ def _class(left: Terms, right: Terms, factor: Fraction | None, facts: Facts) -> 
         return Stability.bounded("stable", factor)
     factors = [_normwise(a, b, facts) for a, b in zip(left, right, strict=True) if a is not b]
     known = [factor for factor in factors if factor is not None]
-    return Stability.bounded("normwise", max(known)) if len(known) == len(factors) else UNSTABLE
+    return Stability.bounded("normwise", max(known)) if known and len(known) == len(factors) else UNSTABLE
 
 
 def _normwise(left: Term, right: Term, facts: Facts) -> Fraction | None:

@@ -37,7 +37,7 @@ from superopt.ir.types import FLOAT_DTYPES
 from superopt.ops.algebra import Guard, Piece, Table
 from superopt.ops.equation import unfold
 from superopt.ops.meaning import Meaning, NoSemantics
-from verify.prove.prover import output_place
+from verify.prove.outputs import output_place
 
 __all__ = ["normwise_factor"]
 
