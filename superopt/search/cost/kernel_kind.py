@@ -20,6 +20,7 @@ _PLAIN = {"FusedConv": "Conv", "FusedGemm": "MatMul"}  # products with an activa
 _FEW_ROWS = 4  # a product with so few rows reads its matrix from memory, and uses each element once or twice
 _SHORT_PIECE = 16  # elements: below, a copy spends its time on finding the pieces
 _BINARY = 2
+_OF_ONE_CHANNEL = " of one channel"
 _LINE_RANK, _VOLUME_RANK = 3, 5  # of the kernels of Convs
 
 
@@ -42,6 +43,8 @@ def kernel_kind(term: Term, block: int = 1) -> str:
     result = None if term.type is None else term.type.concrete()
     if not shapes or shapes[0] is None or result is None:
         return term.op
+    if term.op == "ConvTranspose" and shapes[1] is not None:
+        return f"{term.op}{_OF_ONE_CHANNEL if _is_of_one_channel(term, shapes[1]) else ''}"
     if term.op in CONVOLUTIONS and shapes[1] is not None:
         kernel = term.inputs[1]
         computed = "" if kernel is None or kernel.is_constant else " by a computed kernel"
@@ -62,11 +65,18 @@ def kernel_kind(term: Term, block: int = 1) -> str:
 def _form_of_conv(term: Term, kernel: tuple[int, ...], block: int) -> str:
     group = term.attr("group")
     line = {_LINE_RANK: " of a line", _VOLUME_RANK: " of a volume"}.get(len(kernel), "")
+    if _is_of_one_channel(term, kernel):
+        return f"{_OF_ONE_CHANNEL}{line}"
     if group != 1:
         if kernel[1] == 1:
             return f" depthwise{line}"
         return f" grouped{' in blocks' if kernel[1] % max(MIN_CHANNEL_BLOCK, block) == 0 else ''}{line}"
     return line or (" 1x1" if math.prod(kernel[2:]) == 1 else "")
+
+
+def _is_of_one_channel(term: Term, kernel: tuple[int, ...]) -> bool:
+    """Return True if each result is a sum over one window of one channel, or goes to one: a small product an image."""
+    return term.attr("group") == 1 and kernel[1] == 1
 
 
 def _form_of_product(result: tuple[int, ...], second: tuple[int, ...]) -> str:
