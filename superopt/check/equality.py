@@ -24,7 +24,7 @@ from superopt.check.values import Proposals
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
 from superopt.onnx_io import Model
-from superopt.optimizer.model_search import without_algorithms
+from superopt.optimizer.algorithm_timer import without_algorithms
 from superopt.optimizer.proof_cache import ProofCache
 from superopt.rulebook.loading import chosen_rules
 from superopt.search import Device

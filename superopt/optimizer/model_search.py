@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from superopt.ir.rule import Rule
-from superopt.ir.term import Term, topological
+from superopt.ir.term import Term
 from superopt.ir.trace import Rewrite, Trace
 from superopt.onnx_io import Model, has_kernel, is_writable
+from superopt.optimizer.algorithm_timer import AlgorithmTimer, without_algorithms
 from superopt.optimizer.folding import first_allowance
 from superopt.optimizer.options import Options
 from superopt.optimizer.pace import Pace
-from superopt.properties import lists_numbers
 from superopt.runtime import Target
 from superopt.search import (
     AnalyticCost,
@@ -31,13 +31,14 @@ from superopt.search.cost.over_sizes import RESOLUTION, SizeGuard
 from superopt.store import ResultStore
 from verify.proof_book import Book
 
-__all__ = ["Finder", "FoundRewrites", "SearchRequest", "search_model", "without_algorithms"]
+__all__ = ["Finder", "FoundRewrites", "SearchRequest", "search_model"]
 
 # Analytic times on a device that differ by less than this share are equal. They have no noise, but the search rounds
 # prices to as much, and a weight folded into a bias is a few bytes more to read.
 _ANALYTIC_RESOLUTION = 0.001
 # Seconds for timing one region; fewer for rules whose gain depends on the values in a tensor (denormal numbers).
 _REGION_SECONDS, _VALUE_SECONDS = 0.6, 0.25
+_ALGORITHMS_SHARE = 0.1  # of the budget, for timing algorithms
 
 
 @dataclass(frozen=True)
@@ -110,9 +111,10 @@ def search_model(request: SearchRequest) -> FoundRewrites:
     devices = _all_devices(device) if options.quick else [device]
     costs = [AnalyticCost(one, target.threads, sizes) for one in devices for sizes in request.all_sizes]
     timers = [_timers(request, seconds) for seconds in (_REGION_SECONDS, _VALUE_SECONDS)]
+    algorithms = _algorithm_timer(request, costs)
     result = search(
         model.outputs,
-        request.rules if all(one.measured for one in devices) else list(without_algorithms(request.rules)),
+        request.rules if algorithms is not None else list(without_algorithms(request.rules)),
         request.proofs.check,
         costs[0],
         further_costs=costs[1:],
@@ -124,6 +126,7 @@ def search_model(request: SearchRequest) -> FoundRewrites:
         deadline=request.pace.search_deadline(request.share),
         region_timer=TimerOverSizes(timers[0]) if timers[0] else None,
         denormal_timer=TimerOverSizes(timers[1]) if timers[1] else None,
+        algorithm_gain=algorithms,
         progress=report,
         available=available,
         max_folding_s=first_allowance(request.pace.search_work_s),
@@ -155,6 +158,15 @@ def _passes_not_slower(outputs: tuple[Term, ...], traces: Sequence[Trace], guard
     return tuple(traces[:kept])
 
 
+def _algorithm_timer(request: SearchRequest, costs: Sequence[AnalyticCost]) -> AlgorithmTimer | None:
+    """Return the timer of algorithms, at the smallest and the largest size; None if nothing is timed."""
+    if not (request.time_regions and request.options.is_timed):
+        return None
+    budget_s = request.share * _ALGORITHMS_SHARE * request.options.budget_s
+    ends = [costs[0], *costs[1:][-1:]]
+    return AlgorithmTimer(ends, request.target, opset=request.model.opset, budget_s=budget_s, store=request.store)
+
+
 def _timers(request: SearchRequest, seconds: float) -> list[ModelTimer]:
     """Return the timers of regions at the smallest and the largest size, none if the request times no regions.
 
@@ -175,12 +187,3 @@ def _timers(request: SearchRequest, seconds: float) -> list[ModelTimer]:
         )
         for sizes in (smallest, *others[-1:])
     ]
-
-
-def without_algorithms(rules: Iterable[Rule]) -> Iterator[Rule]:
-    """Drop rules that are algorithms for an operator, such as minimal filtering. They introduce constants.
-
-    Whether fewer multiplications are faster is a matter of a runtime's kernels, some of which use such algorithms
-    themselves. Only the figures of a measured device tell.
-    """
-    return (rule for rule in rules if not any(lists_numbers(term.op) for term in topological((*rule.lhs, *rule.rhs))))

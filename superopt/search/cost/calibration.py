@@ -42,7 +42,7 @@ _OPSETS = (17, 20)  # of the probes: the second one for operators that the first
 # caches.
 _MATRIX = {"cpu": 256, "cuda": 4096}
 _CHANNELS, _IMAGE, _KERNEL = {"cpu": 64, "cuda": 512}, 56, 7
-_MEMORY_BYTES = {"cpu": 1 << 26, "cuda": 3 << 28}
+_MEMORY_BYTES = {"cpu": 1 << 28, "cuda": 3 << 28}
 _ROWS, _DEPTH = 64, 4096  # of a product with few results
 _FLOATS = ("float16", "bfloat16", "double")
 _MAX_FACTOR = 1000.0  # of a kernel: a larger one is noise

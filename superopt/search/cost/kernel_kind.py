@@ -76,7 +76,7 @@ def _form_of_conv(term: Term, kernel: tuple[int, ...], block: int) -> str:
 
 def _is_of_one_channel(term: Term, kernel: tuple[int, ...]) -> bool:
     """Return True if each result is a sum over one window of one channel, or goes to one: a small product an image."""
-    return term.attr("group") == 1 and kernel[1] == 1
+    return term.attr("group") == 1 and kernel[1] == 1 and math.prod(kernel[2:]) > 1
 
 
 def _form_of_product(result: tuple[int, ...], second: tuple[int, ...]) -> str:

@@ -67,6 +67,12 @@ class CompiledRule:
         """True if the rule's benefit is that it avoids denormal numbers, so that only a measurement shows the gain."""
         return adds_exponentials(self.rule)
 
+    @cached_property
+    def is_algorithm(self) -> bool:
+        """True if the right side brings numbers of its own (Winograd convolution): only measurements show the gain."""
+        before, after = (set(filter(_lists_numbers, topological(side))) for side in (self.rule.lhs, self.rule.rhs))
+        return not after <= before and not self.is_denormal_rule
+
     def may_match(self, term: Term) -> bool:
         """Quick test: return False if the operators of the operands show that the first root cannot be `term`."""
         inputs = node_of(term).inputs
@@ -138,6 +144,10 @@ def pattern_depth(side: Term) -> int:
     return depths[side]
 
 
+def _lists_numbers(term: Term) -> bool:
+    return lists_numbers(term.op)
+
+
 def _operators_in(terms: tuple[Term, ...]) -> set[str]:
     """Return the names of the operators in and below `terms`."""
     return {t.op for t in topological(terms) if t.op in OPERATORS}
@@ -150,9 +160,6 @@ def introduced(rule: Rule) -> list[Term]:
 
 
 def _kernels(terms: tuple[Term, ...]) -> set[str]:
-    """Return the operators of `terms` whose introduction selects a kernel, so that it is done after other rewrites.
-
-    Lists of numbers mark algorithms that bring numbers of their own (Winograd).
-    """
+    """Return the operators of `terms` whose introduction selects a kernel, so that it is done after other rewrites."""
     ops = {t.op for t in topological(terms) if t.op in OPERATORS}
-    return {op for op in ops if OPERATORS[op].domain or op in _ALIASES or lists_numbers(op)}
+    return {op for op in ops if OPERATORS[op].domain or op in _ALIASES}

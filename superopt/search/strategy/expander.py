@@ -143,7 +143,7 @@ class Expander:
 
     def _is_wanted(self, select_kernels: bool, compiled: CompiledRule) -> bool:
         """Return True for a rule that selects kernels or, without `select_kernels`, introduces none."""
-        if compiled.is_denormal_rule:
+        if compiled.is_denormal_rule or compiled.is_algorithm:
             return False
         if not compiled.selects_kernel if select_kernels else compiled.introduces_kernel:
             return False

@@ -1,0 +1,89 @@
+"""Times algorithms for an operator, such as Winograd convolution, against the operator itself."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Iterator, Sequence
+
+from superopt.ir.pattern import Bindings, instantiate
+from superopt.ir.rule import Rule
+from superopt.ir.term import Term, topological, var
+from superopt.properties import lists_numbers
+from superopt.runtime import Target
+from superopt.search import AnalyticCost, ModelTimer, Untimed
+from superopt.search.cost.graph_cost import GraphCost
+from superopt.search.cost.microbench import random_array
+from superopt.store import ResultStore
+
+__all__ = ["AlgorithmTimer", "without_algorithms"]
+
+_SECONDS = 0.2  # for one timing
+
+
+def without_algorithms(rules: Iterable[Rule]) -> Iterator[Rule]:
+    """Drop rules that list numbers: algorithms, and those against denormal numbers. They need timings."""
+    return (rule for rule in rules if not any(lists_numbers(term.op) for term in topological((*rule.lhs, *rule.rhs))))
+
+
+class AlgorithmTimer:
+    """Measures how many times as fast a rule makes an operator (`superopt.search.strategy.algorithms`).
+
+    Operators are timed alone, at the sizes of each of `costs`; the worst counts. So their weights are in the cache, and
+    the time for reading them is added, which `costs` predict. Timings are kept in `store`. From the first one on, they
+    may take `budget_s` seconds.
+    """
+
+    def __init__(
+        self, costs: Sequence[AnalyticCost], target: Target, *, opset: int, budget_s: float, store: ResultStore
+    ) -> None:
+        self._costs, self._target, self._opset, self._store = costs, target, opset, store
+        self._budget_s, self._deadline = budget_s, math.inf
+        self._known: dict[object, float] = {}
+
+    def __call__(self, rule: Rule, bindings: Bindings) -> float:
+        """Return the ratio of times, before by after; 0 if it cannot be measured."""
+        if math.isinf(self._deadline):
+            self._deadline = time.monotonic() + self._budget_s
+        leaves = {name: _leaf(name, term) for name, term in bindings.terms.items()}
+        key = rule, tuple(sorted(leaves.items())), tuple(sorted(bindings.attrs.items()))
+        if key not in self._known:
+            alone, dtype = Bindings(leaves, bindings.attrs), bindings.dtype() or "float"
+            before, after = (tuple(instantiate(side, alone, dtype)) for side in (rule.lhs, rule.rhs))
+            constants = [leaf for leaf in leaves.values() if leaf.is_constant]
+            self._known[key] = min(self._ratio(before, after, constants, cost) for cost in self._costs)
+        return self._known[key]
+
+    def _ratio(
+        self, before: tuple[Term, ...], after: tuple[Term, ...], constants: Sequence[Term], cost: AnalyticCost
+    ) -> float:
+        arrays = {
+            str(leaf.attr("hash")): random_array(leaf.type, number)
+            for number, leaf in enumerate(constants)
+            if leaf.type is not None
+        }
+        timer = ModelTimer(
+            self._target,
+            arrays,
+            sizes=cost.sizes,
+            opset=self._opset,
+            budget_s=_SECONDS,
+            deadline=self._deadline,
+            store=self._store,
+        )
+        try:
+            gain = timer(before, after)
+        except Untimed:
+            return 0.0
+        if gain is None:
+            return 0.0
+        prices = GraphCost(cost)
+        first, second = prices.price(before), prices.price(after)
+        own_ps = first.time_ps - prices.weight_read_ps(first.weight_bytes)
+        return first.time_ps / (own_ps / gain.low + prices.weight_read_ps(second.weight_bytes))
+
+
+def _leaf(name: str, term: Term) -> Term:
+    """Return a weight or a variable of the type of `term`."""
+    assert term.type is not None
+    return Term.of("Const", (), {"hash": name}, (term.type,)) if term.is_constant else var(name, term.type)
