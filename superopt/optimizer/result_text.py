@@ -10,11 +10,12 @@ from superopt.runtime import show_shape
 from superopt.wording import counted
 
 if TYPE_CHECKING:
-    from superopt.optimizer.result import Difference, Result, RuleAttempts
+    from superopt.optimizer.result import Difference, Result, RuleAttempts, RuleUse
 
 __all__ = ["result_html", "result_text", "verdict"]
 
 _COLUMNS = ("", "before", "after", "times as fast")
+_MAX_EQUATION = 300  # characters; half of the rules have 94, and one with lists of numbers 3,250
 _MAX_ATTEMPTS = 10  # rules that `--explain` shows
 _MIN_CHANGE = 0.02  # of the size of the weights, to be shown
 Row = tuple[str, str, str, str]
@@ -43,7 +44,7 @@ def result_text(result: Result) -> str:
         lines.append(f"predicted times: {result.cost_source}")
     if result.rules:
         lines.append("rules applied:")
-    lines += [f"{use.count:5} x {use.rule}" for use in result.rules]
+    lines += [f"{use.count:5} x {_equation(use)}" for use in result.rules]
     if result.attempts:
         lines += _attempts(result.attempts)
     if result.difference is not None:
@@ -62,12 +63,19 @@ def result_html(result: Result) -> str:
     rows = [_COLUMNS, *_rows(result)]
     cells = ["".join(f"<t{'dh'[not k]}>{escape(cell)}</t{'dh'[not k]}>" for cell in row) for k, row in enumerate(rows)]
     table = "".join(f"<tr>{row}</tr>" for row in cells)
-    rules = "".join(f"<li>{use.count} x <code>{escape(use.rule)}</code></li>" for use in result.rules)
+    rules = "".join(f"<li>{use.count} x <code>{escape(_equation(use))}</code></li>" for use in result.rules)
     notices = "".join(f"<p>notice: {escape(notice)}</p>" for notice in result.notices)
     return (
         f"<p><b>{escape(verdict(result))}</b></p><table><caption>{escape(_title(result))}</caption>{table}</table>"
         f"{f'<ul>{rules}</ul>' if rules else ''}{notices}"
     )
+
+
+def _equation(use: RuleUse) -> str:
+    """Return the equation of a rule; of a long one, its beginning and the id, by which `superopt rules` lists it."""
+    if len(use.rule) <= _MAX_EQUATION:
+        return use.rule
+    return f"{use.rule[:_MAX_EQUATION]} ... (rule {use.id})"
 
 
 def _title(result: Result) -> str:

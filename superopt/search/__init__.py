@@ -2,7 +2,7 @@
 
 The flow (`strategy/driver.py`):
 
-    outputs ─▶ recurrent layers ─▶ horizontal fusion ─▶ passes ─▶ denormal rules ─▶ outputs' + traces
+    outputs ─▶ recurrent layers ─▶ horizontal fusion ─▶ passes ─▶ algorithms ─▶ denormal rules ─▶ outputs' + traces
 
     a pass:  cut into regions ─▶ search each distinct region ─▶ choose a result ─▶ apply it wherever the region occurs
                   ▲                                                                              │

@@ -57,6 +57,21 @@ def test_only_times_have_a_ratio() -> None:
     assert rows["predicted time"] == ["3.000", "ms", "2.000", "ms", "1.500"]
 
 
+def test_weights_are_shown_if_their_size_changes() -> None:
+    for before, after, shown in ((40e6, 90e6, ["40.0", "MB", "90.0", "MB"]), (40e6, 40.1e6, None), (None, None, None)):
+        lines = str(result(weight_bytes_before=before, weight_bytes_after=after)).splitlines()
+        rows = {line.split()[0]: line.split()[1:] for line in lines if line.strip()}
+        assert rows.get("weights") == shown
+
+
+def test_a_long_rule_is_named() -> None:
+    left = "Conv(x, w)"
+    for right, shown in (("y", f"{left} = y"), ("y" * 400, "(rule abc)")):
+        one = result(rules=[RuleUse("abc", left, right, 2)])
+        (line,) = [line for line in str(one).splitlines() if line.startswith("    2 x ")]
+        assert line.endswith(shown) and len(line) < 350 and shown in one._repr_html_()
+
+
 def test_explain_is_short() -> None:
     attempts = [RuleAttempts(f"{n:012}", "Relu(Relu(x)) = Relu(x)", n, n, 0, int(n == 3), 0.5) for n in range(30)]
     text = str(result(attempts=attempts)).splitlines()

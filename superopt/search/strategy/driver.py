@@ -7,7 +7,9 @@
    `region_search`), a result is chosen for it (`result_choice`), and it is applied wherever the region occurs
    (`rewritten_model`). The next pass cuts elsewhere, and the second one orders operators by their distance from the
    outputs: branches come side by side, with their ends beside the operator that joins them.
-5. Rules whose gain depends on the values of tensors are applied where a timing confirms the gain (`denormal_rules`).
+5. Operators are replaced by algorithms for them, such as Winograd convolution, that timings show to be faster
+   (`algorithms`).
+6. Rules whose gain depends on the values of tensors are applied where a timing confirms the gain (`denormal_rules`).
 """
 
 from __future__ import annotations
