@@ -127,7 +127,7 @@ def test_the_command_takes_them(lora_rules: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cost", "effort", "kept"), [("measured", 2, True), ("measured", 1, False), ("analytic", 2, False)]
+    ("cost", "effort", "kept"), [("measured", 2, True), ("measured", 1, True), ("analytic", 2, False)]
 )
 def test_algorithms_are_chosen_by_measurement_only(
     monkeypatch: pytest.MonkeyPatch, cost: str, effort: int, kept: bool

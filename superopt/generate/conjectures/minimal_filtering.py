@@ -97,6 +97,8 @@ def filtering_conjectures(family: Family) -> Iterator[tuple[Schema, GroundEquati
 
     Each comes with its instance at the shapes of the family's variables x, w and b.
     """
+    if not family.tiles:
+        return
     shape = {v.name: v.shape for v in family.variables}
     ranks = {"b": (None,), "w": (None, None, *shape["w"][2:]), "x": (None,) * 4}
     for tile, names in itertools.product(family.tiles, ("bwx", "wx")):
