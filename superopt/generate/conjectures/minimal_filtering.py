@@ -39,7 +39,6 @@ __all__ = ["FilteringMatrices", "filtering_conjectures", "minimal_filtering"]
 # square of those of a tile of 4 x 4 is 0.4 times that with 0, 1, -1, 2 and -2.
 _POINTS = (Fraction(0), Fraction(1), Fraction(-1), Fraction(2), Fraction(-1, 2), Fraction(-2), Fraction(1, 2))
 
-
 Matrix: TypeAlias = tuple[tuple[Fraction, ...], ...]
 
 
@@ -109,7 +108,7 @@ def filtering_conjectures(family: Family) -> Iterator[tuple[Schema, GroundEquati
 
 
 def _conv(tile: tuple[int, ...], kernel: Sequence[int], *, has_bias: bool) -> Rule:
-    """Return the rule that computes a Conv of stride 1 by square tiles, and cuts off surplus outputs."""
+    """Return the rule that computes a Conv of stride 1 by tiles, and cuts off surplus outputs."""
     axes = [minimal_filtering(m, r) for m, r in zip(tile, kernel, strict=True)]
     count = math.prod(len(axis.inputs) for axis in axes)
     sizes = [f"p[{d}] + p[{d + 2}] + x.shape[{d + 2}] - {r - 1}" for d, r in enumerate(kernel)]
@@ -179,14 +178,9 @@ def _bias(axes: Sequence[FilteringMatrices]) -> str:
 def _kernels(matrices: Sequence[Matrix]) -> str:
     """Return an expression for the outer products of all pairs of rows, as kernels of one channel [k * l, 1, a, b]."""
     (rows, columns), (more_rows, more_columns) = ((len(matrix), len(matrix[0])) for matrix in matrices)
-    return f"Reshape[allowzero=0, shape=[{rows * more_rows}, 1, {columns}, {more_columns}]]({_both(matrices)})"
-
-
-def _both(matrices: Sequence[Matrix]) -> str:
-    """Return an expression for the outer products of all pairs of rows, of shape [k, l, a, b]."""
-    (rows, columns), (more_rows, more_columns) = ((len(matrix), len(matrix[0])) for matrix in matrices)
     first, second = (", ".join(str(float(value)) for row in matrix for value in row) for matrix in matrices)
     return (
+        f"Reshape[allowzero=0, shape=[{rows * more_rows}, 1, {columns}, {more_columns}]]("
         f"Mul(Constant[shape=[{rows}, 1, {columns}, 1], value_floats=[{first}]], "
-        f"Constant[shape=[1, {more_rows}, 1, {more_columns}], value_floats=[{second}]])"
+        f"Constant[shape=[1, {more_rows}, 1, {more_columns}], value_floats=[{second}]]))"
     )
