@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 from superopt.ir.pattern import Bindings, instantiate
 from superopt.ir.rule import Rule
@@ -19,6 +20,8 @@ from superopt.store import ResultStore
 __all__ = ["AlgorithmTimer", "without_algorithms"]
 
 _SECONDS = 0.2  # for one timing
+
+_Alone: TypeAlias = tuple[tuple[Term, ...], tuple[Term, ...], tuple[Term, ...]]  # before, after, weights
 
 
 def without_algorithms(rules: Iterable[Rule]) -> Iterator[Rule]:
@@ -39,27 +42,36 @@ class AlgorithmTimer:
     ) -> None:
         self._costs, self._target, self._opset, self._store = costs, target, opset, store
         self._budget_s, self._deadline = budget_s, math.inf
-        self._known: dict[object, float] = {}
+        self._known: dict[_Alone, float] = {}
 
-    def __call__(self, rule: Rule, bindings: Bindings) -> float:
+    def expected_ps(self, rule: Rule, bindings: Bindings) -> int:
+        """Return the picoseconds that the first of `costs` expects a rule to save."""
+        before, after, _ = self._alone(rule, bindings)
+        prices = GraphCost(self._costs[0])
+        return prices.price(before).time_ps - prices.price(after).time_ps
+
+    def measured(self, rule: Rule, bindings: Bindings) -> float:
         """Return the ratio of times, before by after; 0 if it cannot be measured."""
         if math.isinf(self._deadline):
             self._deadline = time.monotonic() + self._budget_s
+        alone = self._alone(rule, bindings)
+        if alone not in self._known:
+            self._known[alone] = min(self._ratio(*alone, cost) for cost in self._costs)
+        return self._known[alone]
+
+    def _alone(self, rule: Rule, bindings: Bindings) -> _Alone:
+        """Return both sides of the rule over leaves of the types of its operands, and those that are weights."""
         leaves = {name: _leaf(name, term) for name, term in bindings.terms.items()}
-        key = rule, tuple(sorted(leaves.items())), tuple(sorted(bindings.attrs.items()))
-        if key not in self._known:
-            alone, dtype = Bindings(leaves, bindings.attrs), bindings.dtype() or "float"
-            before, after = (tuple(instantiate(side, alone, dtype)) for side in (rule.lhs, rule.rhs))
-            constants = [leaf for leaf in leaves.values() if leaf.is_constant]
-            self._known[key] = min(self._ratio(before, after, constants, cost) for cost in self._costs)
-        return self._known[key]
+        here, dtype = Bindings(leaves, bindings.attrs), bindings.dtype() or "float"
+        before, after = (tuple(instantiate(side, here, dtype)) for side in (rule.lhs, rule.rhs))
+        return before, after, tuple(leaf for leaf in leaves.values() if leaf.is_constant)
 
     def _ratio(
-        self, before: tuple[Term, ...], after: tuple[Term, ...], constants: Sequence[Term], cost: AnalyticCost
+        self, before: tuple[Term, ...], after: tuple[Term, ...], weights: Sequence[Term], cost: AnalyticCost
     ) -> float:
         arrays = {
             str(leaf.attr("hash")): random_array(leaf.type, number)
-            for number, leaf in enumerate(constants)
+            for number, leaf in enumerate(weights)
             if leaf.type is not None
         }
         timer = ModelTimer(

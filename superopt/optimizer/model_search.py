@@ -126,7 +126,7 @@ def search_model(request: SearchRequest) -> FoundRewrites:
         deadline=request.pace.search_deadline(request.share),
         region_timer=TimerOverSizes(timers[0]) if timers[0] else None,
         denormal_timer=TimerOverSizes(timers[1]) if timers[1] else None,
-        algorithm_gain=algorithms,
+        algorithm_gains=algorithms,
         progress=report,
         available=available,
         max_folding_s=first_allowance(request.pace.search_work_s),

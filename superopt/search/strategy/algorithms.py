@@ -1,31 +1,39 @@
 """Applies algorithms for an operator, such as Winograd convolution: rules that bring numbers of their own.
 
 Whether fewer multiplications are faster is a matter of a runtime's kernels, some of which use such algorithms
-themselves. No cost model tells, so the search does not use these rules. At its end, each operator is replaced by the
-algorithm with the largest measured gain.
+themselves. No cost model tells, so the search does not use these rules. At its end they are timed, those first that a
+cost model expects to save most, and each operator is replaced by the one with the largest gain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from superopt.ir.pattern import Bindings
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term
 from superopt.search.match.graph_index import run_time_terms
+from superopt.search.match.occurrence import Match
 from superopt.search.strategy.expander import Expander
 from superopt.search.strategy.search_context import SearchContext
 from superopt.search.strategy.state import SearchState
 
-__all__ = ["AlgorithmGain", "apply_algorithms", "may_apply_algorithms"]
-
-# Returns how many times as fast a rule makes an operator with such operands; 0 if that is not known.
-AlgorithmGain: TypeAlias = Callable[[Rule, Bindings], float]
+__all__ = ["AlgorithmGains", "apply_algorithms", "may_apply_algorithms", "measure_algorithms"]
 
 # The least gain of an operator alone. In a model, its neighbours share the runtime's own layout of images with it, and
 # find their values in the cache: an algorithm of several operators loses more by that.
 _LEAST_GAIN = 1.1
+
+
+class AlgorithmGains(Protocol):
+    """What a rule brings at an operator with such operands."""
+
+    def expected_ps(self, rule: Rule, bindings: Bindings) -> int:
+        """Return the picoseconds that a cost model expects a rule to save."""
+
+    def measured(self, rule: Rule, bindings: Bindings) -> float:
+        """Return how many times as fast a rule makes the operator; 0 if that is not known."""
 
 
 def may_apply_algorithms(outputs: Sequence[Term], context: SearchContext) -> bool:
@@ -34,18 +42,39 @@ def may_apply_algorithms(outputs: Sequence[Term], context: SearchContext) -> boo
     return any(compiled.is_algorithm for term in run_time_terms(outputs) for compiled in candidates(term))
 
 
-def apply_algorithms(outputs: Sequence[Term], context: SearchContext, gain: AlgorithmGain) -> SearchState:
+def measure_algorithms(graphs: Mapping[tuple[Term, ...], int], context: SearchContext, gains: AlgorithmGains) -> None:
+    """Measure what algorithms bring in `graphs`, by how often each occurs: those first that may save most in all."""
+    expected = [
+        (times * gains.expected_ps(found.compiled.rule, found.bindings), found)
+        for outputs, times in graphs.items()
+        for found in _matches(Expander(outputs, context), None, context)
+    ]
+    for saved, found in sorted(expected, key=lambda one: -one[0]):
+        if saved > 0:
+            gains.measured(found.compiled.rule, found.bindings)
+
+
+def apply_algorithms(outputs: Sequence[Term], context: SearchContext, gains: AlgorithmGains) -> SearchState:
     """Return the state with an algorithm for each operator that one makes faster; the first state if there is none."""
     expander = Expander(outputs, context)
     state, before = expander.start, None
     while state is not before:
         before = state
-        matches = list(context.matcher.matches(expander.index(state), wanted=lambda compiled: compiled.is_algorithm))
-        gains = [(gain(found.compiled.rule, found.bindings), found) for found in matches]
-        for times, found in sorted(gains, key=lambda one: -one[0]):
+        matches = _matches(expander, state, context)
+        known = [
+            (gains.measured(found.compiled.rule, found.bindings), found)
+            for found in matches
+            if gains.expected_ps(found.compiled.rule, found.bindings) > 0
+        ]
+        for times, found in sorted(known, key=lambda one: -one[0]):
             context.report[found.compiled.rule_id].matched += 1
             child = expander.apply(state, found) if times >= _LEAST_GAIN else None
             if child is not None:
                 state = child
                 break
     return state
+
+
+def _matches(expander: Expander, state: SearchState | None, context: SearchContext) -> list[Match]:
+    index = expander.index(expander.start if state is None else state)
+    return list(context.matcher.matches(index, wanted=lambda compiled: compiled.is_algorithm))

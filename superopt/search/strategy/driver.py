@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from superopt.gc_tuning import rare_collections
@@ -31,7 +32,12 @@ from superopt.search.match.matcher import Matcher
 from superopt.search.match.rule_index import RuleIndex
 from superopt.search.match.signature_check import Check, CheckCache
 from superopt.search.region import Region, canonical, operators_in_order
-from superopt.search.strategy.algorithms import AlgorithmGain, apply_algorithms, may_apply_algorithms
+from superopt.search.strategy.algorithms import (
+    AlgorithmGains,
+    apply_algorithms,
+    may_apply_algorithms,
+    measure_algorithms,
+)
 from superopt.search.strategy.cuts import cut_into_regions
 from superopt.search.strategy.denormal_rules import apply_denormal_rules, may_apply_denormal_rules, with_measured_price
 from superopt.search.strategy.effort_budget import EffortBudget
@@ -72,7 +78,7 @@ def search(
     resolution: float = RESOLUTION,
     region_timer: RegionTimer | None = None,
     denormal_timer: RegionTimer | None = None,
-    algorithm_gain: AlgorithmGain | None = None,
+    algorithm_gains: AlgorithmGains | None = None,
     progress: Callable[[SearchProgress], None] | None = None,
     max_expansions: int = 4000,
     deadline: float = math.inf,
@@ -96,9 +102,9 @@ def search(
 
     `region_timer` times a region before and after; results that are not faster are dropped. Graphs are passed to it
     over the model's own weights and variables for all other values. `denormal_timer` is the timer for rules whose gain
-    no cost model shows (`denormal_rules`). `algorithm_gain` measures the gain of algorithms (`algorithms`). `progress`
-    is called after each search of a region. In a region, folding the constants of a result takes at most
-    `max_folding_s` seconds (see `cost/folding.py`).
+    no cost model shows (`denormal_rules`). `algorithm_gains` measures algorithms (`algorithms`). `progress` is called
+    after each search of a region. In a region, folding the constants of a result takes at most `max_folding_s` seconds
+    (see `cost/folding.py`).
     """
     rules = list(rules)
     budget = EffortBudget(budget_s, deadline)
@@ -114,7 +120,7 @@ def search(
             RegionPool(context, alpha=alpha, efforts=efforts, max_expansions=max_expansions),
             ResultChooser(region_timer, context.budget),
             denormal_timer,
-            algorithm_gain,
+            algorithm_gains,
             progress or (lambda _: None),
         ).run()
 
@@ -131,11 +137,11 @@ class _Driver:
         pool: RegionPool,
         chooser: ResultChooser,
         denormal_timer: RegionTimer | None,
-        algorithm_gain: AlgorithmGain | None,
+        algorithm_gains: AlgorithmGains | None,
         progress: Callable[[SearchProgress], None],
     ) -> None:
         self.context, self.recurrent_layers, self.pool, self.chooser = context, recurrent_layers, pool, chooser
-        self.denormal_timer, self.algorithm_gain, self.progress = denormal_timer, algorithm_gain, progress
+        self.denormal_timer, self.algorithm_gains, self.progress = denormal_timer, algorithm_gains, progress
         self.model = RewrittenModel(outputs, position, context.report)
         self.cuts: set[frozenset[Term]] = set()  # the live values at each cut of earlier passes
         self.improved: set[tuple[Term, ...]] = set()
@@ -161,8 +167,8 @@ class _Driver:
         for number in range(1, _MAX_PASSES + 1):
             if budget.exhausted or not (self._run_pass(number) or number == 1):
                 break
-        if self.algorithm_gain is not None:
-            self._apply_algorithms(self.algorithm_gain)
+        if self.algorithm_gains is not None:
+            self._apply_algorithms(self.algorithm_gains)
         if self.denormal_timer is not None:
             self._apply_denormal_rules(self.denormal_timer)
         return self._result()
@@ -285,12 +291,13 @@ class _Driver:
         self.cuts |= cuts
         return applied is not None
 
-    def _apply_algorithms(self, gain: AlgorithmGain) -> None:
-        """Replace operators by algorithms that are measured to be faster, in the most expensive regions first."""
+    def _apply_algorithms(self, gains: AlgorithmGains) -> None:
+        """Replace operators by algorithms that are measured to be faster."""
         regions, cuts = self._cut(self.model.position, set())
-        different = {region.outputs for region in regions if may_apply_algorithms(region.outputs, self.context)}
-        ordered = sorted(different, key=lambda outputs: (-self._time_ps(outputs), [term.digest for term in outputs]))
-        found = {outputs: apply_algorithms(outputs, self.context, gain) for outputs in ordered}
+        different = Counter(region.outputs for region in regions)
+        graphs = {outputs: n for outputs, n in different.items() if may_apply_algorithms(outputs, self.context)}
+        measure_algorithms(graphs, self.context, gains)
+        found = {outputs: apply_algorithms(outputs, self.context, gains) for outputs in graphs}
         self._apply(regions, {outputs: state for outputs, state in found.items() if state.parent is not None}, cuts)
 
     def _apply_denormal_rules(self, timer: RegionTimer) -> None:
