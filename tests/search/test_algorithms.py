@@ -113,6 +113,15 @@ def test_what_is_expected_to_be_slower_is_not_measured() -> None:
     assert found(graph(), Gains(gain, expected_ps=0)).traces == ()
 
 
+def test_what_the_level_does_not_allow_is_not_measured() -> None:
+    def gain(rule: Rule, bindings: Bindings) -> float:
+        raise AssertionError
+
+    book = CertifiedBook(CERTIFICATES, "stable")
+    gains = Gains(gain)
+    assert search(graph(), WINOGRAD, book.check, AnalyticCost(), position={}, algorithm_gains=gains).traces == ()
+
+
 def test_what_may_save_most_is_measured_first() -> None:
     asked: list[int] = []
 

@@ -50,7 +50,7 @@ def measure_algorithms(graphs: Mapping[tuple[Term, ...], int], context: SearchCo
         for found in _matches(Expander(outputs, context), None, context)
     ]
     for saved, found in sorted(expected, key=lambda one: -one[0]):
-        if saved > 0:
+        if saved > 0 and _is_allowed(found, context):
             gains.measured(found.compiled.rule, found.bindings)
 
 
@@ -64,7 +64,7 @@ def apply_algorithms(outputs: Sequence[Term], context: SearchContext, gains: Alg
         known = [
             (gains.measured(found.compiled.rule, found.bindings), found)
             for found in matches
-            if gains.expected_ps(found.compiled.rule, found.bindings) > 0
+            if gains.expected_ps(found.compiled.rule, found.bindings) > 0 and _is_allowed(found, context)
         ]
         for times, found in sorted(known, key=lambda one: -one[0]):
             context.report[found.compiled.rule_id].matched += 1
@@ -73,6 +73,11 @@ def apply_algorithms(outputs: Sequence[Term], context: SearchContext, gains: Alg
                 state = child
                 break
     return state
+
+
+def _is_allowed(found: Match, context: SearchContext) -> bool:
+    """Return True if the rule is proven there, and of an accepted class."""
+    return context.check(found.compiled.listed, found.bindings) is not None
 
 
 def _matches(expander: Expander, state: SearchState | None, context: SearchContext) -> list[Match]:
