@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeAlias
+from dataclasses import dataclass
 
 from superopt.ir.pattern import Bindings, instantiate
 from superopt.ir.rule import Rule
@@ -20,8 +20,6 @@ from superopt.store import ResultStore
 __all__ = ["AlgorithmTimer", "without_algorithms"]
 
 _SECONDS = 0.2  # for one timing
-
-_Alone: TypeAlias = tuple[tuple[Term, ...], tuple[Term, ...], tuple[Term, ...]]  # before, after, weights
 
 
 def without_algorithms(rules: Iterable[Rule]) -> Iterator[Rule]:
@@ -42,36 +40,37 @@ class AlgorithmTimer:
     ) -> None:
         self._costs, self._target, self._opset, self._store = costs, target, opset, store
         self._budget_s, self._deadline = budget_s, math.inf
-        self._known: dict[_Alone, float] = {}
+        self._cases: dict[object, _Case] = {}
 
     def expected_ps(self, rule: Rule, bindings: Bindings) -> int:
         """Return the picoseconds that the first of `costs` expects a rule to save."""
-        before, after, _ = self._alone(rule, bindings)
-        prices = GraphCost(self._costs[0])
-        return prices.price(before).time_ps - prices.price(after).time_ps
+        return self._case(rule, bindings).expected_ps
 
     def measured(self, rule: Rule, bindings: Bindings) -> float:
         """Return the ratio of times, before by after; 0 if it cannot be measured."""
         if math.isinf(self._deadline):
             self._deadline = time.monotonic() + self._budget_s
-        alone = self._alone(rule, bindings)
-        if alone not in self._known:
-            self._known[alone] = min(self._ratio(*alone, cost) for cost in self._costs)
-        return self._known[alone]
+        case = self._case(rule, bindings)
+        if case.ratio is None:
+            case.ratio = min(self._ratio(case, cost) for cost in self._costs)
+        return case.ratio
 
-    def _alone(self, rule: Rule, bindings: Bindings) -> _Alone:
-        """Return both sides of the rule over leaves of the types of its operands, and those that are weights."""
-        leaves = {name: _leaf(name, term) for name, term in bindings.terms.items()}
-        here, dtype = Bindings(leaves, bindings.attrs), bindings.dtype() or "float"
-        before, after = (tuple(instantiate(side, here, dtype)) for side in (rule.lhs, rule.rhs))
-        return before, after, tuple(leaf for leaf in leaves.values() if leaf.is_constant)
+    def _case(self, rule: Rule, bindings: Bindings) -> _Case:
+        leaves = {name: _leaf(name, term) for name, term in sorted(bindings.terms.items())}
+        key = rule, tuple(leaves.values()), tuple(sorted(bindings.attrs.items()))
+        if key not in self._cases:
+            alone, dtype = Bindings(leaves, bindings.attrs), bindings.dtype() or "float"
+            before, after = (tuple(instantiate(side, alone, dtype)) for side in (rule.lhs, rule.rhs))
+            prices = GraphCost(self._costs[0])
+            expected_ps = prices.price(before).time_ps - prices.price(after).time_ps
+            weights = tuple(leaf for leaf in leaves.values() if leaf.is_constant)
+            self._cases[key] = _Case(before, after, weights, expected_ps)
+        return self._cases[key]
 
-    def _ratio(
-        self, before: tuple[Term, ...], after: tuple[Term, ...], weights: Sequence[Term], cost: AnalyticCost
-    ) -> float:
+    def _ratio(self, case: _Case, cost: AnalyticCost) -> float:
         arrays = {
             str(leaf.attr("hash")): random_array(leaf.type, number)
-            for number, leaf in enumerate(weights)
+            for number, leaf in enumerate(case.weights)
             if leaf.type is not None
         }
         timer = ModelTimer(
@@ -84,15 +83,29 @@ class AlgorithmTimer:
             store=self._store,
         )
         try:
-            gain = timer(before, after)
+            gain = timer(case.before, case.after)
         except Untimed:
-            return 0.0
+            gain = None
         if gain is None:
             return 0.0
         prices = GraphCost(cost)
-        first, second = prices.price(before), prices.price(after)
+        first, second = prices.price(case.before), prices.price(case.after)
         own_ps = first.time_ps - prices.weight_read_ps(first.weight_bytes)
         return first.time_ps / (own_ps / gain.low + prices.weight_read_ps(second.weight_bytes))
+
+
+@dataclass
+class _Case:
+    """An operator alone, before and after a rule, over leaves of the types of its operands; some are `weights`.
+
+    `ratio` is that of the measured times, None before they are.
+    """
+
+    before: tuple[Term, ...]
+    after: tuple[Term, ...]
+    weights: tuple[Term, ...]
+    expected_ps: int
+    ratio: float | None = None
 
 
 def _leaf(name: str, term: Term) -> Term:

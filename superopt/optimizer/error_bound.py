@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable
 
 from superopt.ir.infer import replace
-from superopt.ir.pattern import match
 from superopt.ir.term import Term, topological
 from superopt.ir.trace import Rewrite, Trace
 from superopt.onnx_io import Model
@@ -49,10 +48,9 @@ def _rewrite_factor(rewrite: Rewrite, book: Book) -> float:
     factors = dict.fromkeys(topological(rewrite.before), 1.0)
     for step, applied in zip(rewrite.steps, applied_steps(rewrite), strict=True):
         found = book.stability(step.rule, step.signature)
-        bindings = match(step.rule.lhs, step.roots)
-        if found.kind == "unstable" or bindings is None:
+        if found.kind == "unstable":
             return math.inf
-        operands = set(topological(bindings.terms.values()))
+        operands = set(topological(applied.bindings.terms.values()))
         replaced = [factors[term] for term in topological(step.roots) if term not in operands]
         for old, new in applied.substitution.items():
             factors[new] = max(factors[old], factors.get(new, 1.0))

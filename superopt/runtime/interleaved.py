@@ -18,6 +18,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from superopt.runtime.intervals import median_interval
@@ -66,6 +67,14 @@ def _calls_per_sample(run: Callable[[], object], sample_s: float) -> int:
     return max(1, min(_MAX_CALLS_PER_SAMPLE, round(sample_s / max(seconds, 1e-9))))
 
 
+def _sample(run: Callable[[], object], calls: int) -> tuple[float, float]:
+    """Return the CPU and wall seconds of one of `calls` calls in a row."""
+    cpu, wall = time.process_time(), time.perf_counter()
+    for _ in range(calls):
+        run()
+    return (time.process_time() - cpu) / calls, (time.perf_counter() - wall) / calls
+
+
 def time_interleaved(
     before: Callable[[], object],
     after: Callable[[], object],
@@ -84,19 +93,13 @@ def time_interleaved(
     start = time.perf_counter()
     calls = min(_calls_per_sample(run, sample_s) for run in (before, after))
 
-    def sample(run: Callable[[], object]) -> tuple[float, float]:
-        cpu, wall = time.process_time(), time.perf_counter()
-        for _ in range(calls):
-            run()
-        return (time.process_time() - cpu) / calls, (time.perf_counter() - wall) / calls
-
     cpu_a: list[float] = []
     cpu_b: list[float] = []
     wall_a: list[float] = []
     wall_b: list[float] = []
     ratios: list[float] = []
     while len(ratios) < min_rounds or (len(ratios) < max_rounds and time.perf_counter() - start < budget_s):
-        round_ = [sample(before), sample(after), sample(after), sample(before)]
+        round_ = [_sample(run, calls) for run in (before, after, after, before)]
         a, b = (round_[0], round_[3]), (round_[1], round_[2])
         cpu_a += [s[0] for s in a]
         cpu_b += [s[0] for s in b]
@@ -138,13 +141,14 @@ def time_models(
     if until_decided:
         least, usual, most = _MIN_PAIRS_TO_CHOOSE, _MIN_PAIRS_TO_CHOOSE, _MAX_PAIRS
     share = min(budget_s / (2 * max(MIN_PAIRS, usual)), _MAX_PAIR_SECONDS)
-    time_one = _time_apart if apart else _time_together
+    sessions = _Sessions(make_before, make_after, share, cpu_clock, sample_s)
+    time_one = sessions.time_apart if apart else sessions.time_together
     pairs: list[list[Timing]] = []  # of each run
     wanted: list[int] | None = None  # the runs to time; None: all
     count = 0
     while True:
         count += 1
-        found = time_one(make_before, make_after, count % 2 == 0, share, cpu_clock, sample_s, wanted)
+        found = time_one(count % 2 == 0, wanted)
         pairs = pairs or [[] for _ in found]
         for number, timing in zip(range(len(pairs)) if wanted is None else wanted, found, strict=True):
             pairs[number].append(timing)
@@ -162,55 +166,48 @@ def time_models(
             wanted = [number for number, timing in enumerate(timings) if not is_clear(timing)] or None
 
 
-def _time_together(
-    make_before: Callable[[], Runs],
-    make_after: Callable[[], Runs],
-    reverse: bool,
-    budget_s: float,
-    cpu_clock: bool,
-    sample_s: float,
-    wanted: Sequence[int] | None,
-) -> list[Timing]:
-    """Make both sessions, the second one first if `reverse`, and time their `wanted` runs interleaved."""
-    if reverse:
-        after, before = make_after(), make_before()
-    else:
-        before, after = make_before(), make_after()
-    before, after = _chosen(before, wanted), _chosen(after, wanted)
-    options: dict[str, Any] = {"cpu_clock": cpu_clock, "min_rounds": 1, "max_rounds": 100, "sample_s": sample_s}
-    share = budget_s / len(before)
-    return [time_interleaved(a, b, budget_s=share, **options) for a, b in zip(before, after, strict=True)]
-
-
-def _chosen(runs: Runs, wanted: Sequence[int] | None) -> Runs:
-    return runs if wanted is None else [runs[number] for number in wanted]
-
-
 # CPU and wall seconds of each sample.
 _Samples: TypeAlias = tuple[list[float], list[float]]
 
 
-def _time_apart(
-    make_before: Callable[[], Runs],
-    make_after: Callable[[], Runs],
-    reverse: bool,
-    budget_s: float,
-    cpu_clock: bool,
-    sample_s: float,
-    wanted: Sequence[int] | None,
-) -> list[Timing]:
-    """Make one session, time its `wanted` runs and drop it, then the other one; the second one first if `reverse`."""
-    sampled: dict[int, list[_Samples]] = {}
-    for side in (1, 0) if reverse else (0, 1):
-        runs = _chosen((make_before, make_after)[side](), wanted)
-        sampled[side] = [_samples(run, budget_s / (2 * len(runs)), sample_s) for run in runs]
-        del runs
-    timings: list[Timing] = []
-    for before, after in zip(sampled[0], sampled[1], strict=True):
-        cpu, wall = zip(before, after, strict=True)
-        ratios = [a / max(b, 1e-12) for a, b in zip(*(cpu if cpu_clock else wall), strict=False)]
-        timings.append(_timing(ratios, cpu, wall, cpu_clock))
-    return timings
+@dataclass(frozen=True)
+class _Sessions:
+    """The makers of both sessions of a pair, and how to time their runs, in about `budget_s` seconds a pair."""
+
+    make_before: Callable[[], Runs]
+    make_after: Callable[[], Runs]
+    budget_s: float
+    cpu_clock: bool
+    sample_s: float
+
+    def time_together(self, reverse: bool, wanted: Sequence[int] | None) -> list[Timing]:
+        """Make both sessions, the second one first if `reverse`, and time their `wanted` runs interleaved."""
+        if reverse:
+            after, before = self.make_after(), self.make_before()
+        else:
+            before, after = self.make_before(), self.make_after()
+        before, after = _chosen(before, wanted), _chosen(after, wanted)
+        options: dict[str, Any] = {"cpu_clock": self.cpu_clock, "min_rounds": 1, "max_rounds": 100}
+        options |= {"budget_s": self.budget_s / len(before), "sample_s": self.sample_s}
+        return [time_interleaved(a, b, **options) for a, b in zip(before, after, strict=True)]
+
+    def time_apart(self, reverse: bool, wanted: Sequence[int] | None) -> list[Timing]:
+        """Make one session, time its `wanted` runs and drop it, then the other; the second one first if `reverse`."""
+        sampled: dict[int, list[_Samples]] = {}
+        for side in (1, 0) if reverse else (0, 1):
+            runs = _chosen((self.make_before, self.make_after)[side](), wanted)
+            sampled[side] = [_samples(run, self.budget_s / (2 * len(runs)), self.sample_s) for run in runs]
+            del runs
+        timings: list[Timing] = []
+        for before, after in zip(sampled[0], sampled[1], strict=True):
+            cpu, wall = zip(before, after, strict=True)
+            ratios = [a / max(b, 1e-12) for a, b in zip(*(cpu if self.cpu_clock else wall), strict=False)]
+            timings.append(_timing(ratios, cpu, wall, self.cpu_clock))
+        return timings
+
+
+def _chosen(runs: Runs, wanted: Sequence[int] | None) -> Runs:
+    return runs if wanted is None else [runs[number] for number in wanted]
 
 
 def _samples(run: Callable[[], object], budget_s: float, sample_s: float) -> _Samples:
@@ -219,11 +216,9 @@ def _samples(run: Callable[[], object], budget_s: float, sample_s: float) -> _Sa
     calls = _calls_per_sample(run, sample_s)
     start = time.perf_counter()
     while len(cpu) < 3 or (len(cpu) < 100 and time.perf_counter() - start < budget_s):
-        cpu_start, wall_start = time.process_time(), time.perf_counter()
-        for _ in range(calls):
-            run()
-        cpu.append((time.process_time() - cpu_start) / calls)
-        wall.append((time.perf_counter() - wall_start) / calls)
+        cpu_s, wall_s = _sample(run, calls)
+        cpu.append(cpu_s)
+        wall.append(wall_s)
     return cpu, wall
 
 
@@ -277,11 +272,9 @@ def _heat(
     rounds = 0
     while rounds < min_rounds or (rounds < max_rounds and time.perf_counter() - start < budget_s):
         for index in (*order, *reversed(order)):
-            cpu_start, wall_start = time.process_time(), time.perf_counter()
-            for _ in range(calls[index]):
-                runs[index]()
-            cpu[index].append((time.process_time() - cpu_start) / calls[index])
-            wall[index].append((time.perf_counter() - wall_start) / calls[index])
+            cpu_s, wall_s = _sample(runs[index], calls[index])
+            cpu[index].append(cpu_s)
+            wall[index].append(wall_s)
         rounds += 1
     timings: list[Timing] = []
     for index in range(len(makers)):

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from superopt.ir.infer import remake, replace
-from superopt.ir.pattern import instantiate, match
+from superopt.ir.pattern import Bindings, instantiate, match
 from superopt.ir.term import Term, rebuild, topological
 from superopt.ir.trace import Application, Rewrite, Step, Trace
 
@@ -34,8 +34,10 @@ def replace_roots(
 
 @dataclass(frozen=True)
 class AppliedStep:
-    """A step carried out: its right side, the new terms in it, and the new term for each term above the roots."""
+    """A step carried out: what its variables stand for, its right side, the new terms in it, and the new term for each
+    term above the roots."""
 
+    bindings: Bindings
     results: tuple[Term, ...]
     created: tuple[Term, ...]
     substitution: Mapping[Term, Term]
@@ -45,18 +47,18 @@ def applied_steps(rewrite: Rewrite) -> Iterator[AppliedStep]:
     """Carry out the steps of a rewrite, one after the other. Raises ValueError for one whose rule does not match."""
     outputs = rewrite.before
     for step in rewrite.steps:
-        results = _right_side(step)
+        bindings, results = _right_side(step)
         present = set(topological(outputs))
         outputs, substitution = replace_roots(outputs, step.roots, results)
-        yield AppliedStep(results, tuple(t for t in topological(results) if t not in present), substitution)
+        yield AppliedStep(bindings, results, tuple(t for t in topological(results) if t not in present), substitution)
 
 
-def _right_side(step: Step) -> tuple[Term, ...]:
+def _right_side(step: Step) -> tuple[Bindings, tuple[Term, ...]]:
     bindings = match(step.rule.lhs, step.roots)
     dtype = bindings.dtype() if bindings is not None else None
     if bindings is None or dtype is None:
         raise ValueError(f"rule {step.rule.id} does not match where the trace says")
-    return instantiate(step.rule.rhs, bindings, dtype)
+    return bindings, instantiate(step.rule.rhs, bindings, dtype)
 
 
 def rule_origins(rewrite: Rewrite, names: Sequence[str]) -> dict[Term, str]:

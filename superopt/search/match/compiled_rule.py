@@ -70,8 +70,7 @@ class CompiledRule:
     @cached_property
     def is_algorithm(self) -> bool:
         """True if the right side brings numbers of its own (Winograd convolution): only measurements show the gain."""
-        before, after = (set(filter(_lists_numbers, topological(side))) for side in (self.rule.lhs, self.rule.rhs))
-        return not after <= before and not self.is_denormal_rule
+        return any(lists_numbers(term.op) for term in introduced(self.rule)) and not self.is_denormal_rule
 
     def may_match(self, term: Term) -> bool:
         """Quick test: return False if the operators of the operands show that the first root cannot be `term`."""
@@ -142,10 +141,6 @@ def pattern_depth(side: Term) -> int:
     for term in topological((side,)):
         depths[term] = max((depths[i] + 1 for i in term.inputs if i is not None), default=0)
     return depths[side]
-
-
-def _lists_numbers(term: Term) -> bool:
-    return lists_numbers(term.op)
 
 
 def _operators_in(terms: tuple[Term, ...]) -> set[str]:

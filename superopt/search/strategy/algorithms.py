@@ -13,7 +13,6 @@ from typing import Protocol
 from superopt.ir.pattern import Bindings
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term
-from superopt.search.match.graph_index import run_time_terms
 from superopt.search.match.occurrence import Match
 from superopt.search.strategy.expander import Expander
 from superopt.search.strategy.search_context import SearchContext
@@ -27,7 +26,7 @@ _LEAST_GAIN = 1.1
 
 
 class AlgorithmGains(Protocol):
-    """What a rule brings at an operator with such operands."""
+    """The times that rules save at operators, by the types of the operands."""
 
     def expected_ps(self, rule: Rule, bindings: Bindings) -> int:
         """Return the picoseconds that a cost model expects a rule to save."""
@@ -38,8 +37,7 @@ class AlgorithmGains(Protocol):
 
 def may_apply_algorithms(outputs: Sequence[Term], context: SearchContext) -> bool:
     """Quick test: return False if the operators show that no algorithm matches in the graph."""
-    candidates = context.matcher.rules.candidates
-    return any(compiled.is_algorithm for term in run_time_terms(outputs) for compiled in candidates(term))
+    return context.may_match(outputs, lambda compiled: compiled.is_algorithm)
 
 
 def measure_algorithms(graphs: Mapping[tuple[Term, ...], int], context: SearchContext, gains: AlgorithmGains) -> None:

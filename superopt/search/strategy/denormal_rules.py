@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from superopt.ir.term import Term
 from superopt.search.cost.region_timer import Gain
-from superopt.search.match.graph_index import run_time_terms
 from superopt.search.strategy.expander import Expander
 from superopt.search.strategy.search_context import SearchContext
 from superopt.search.strategy.state import SearchState
@@ -22,8 +21,7 @@ __all__ = ["apply_denormal_rules", "may_apply_denormal_rules", "with_measured_pr
 
 def may_apply_denormal_rules(outputs: Sequence[Term], context: SearchContext) -> bool:
     """Quick test: return False if the operators show that no denormal rule matches in the graph."""
-    candidates = context.matcher.rules.candidates
-    return any(compiled.is_denormal_rule for term in run_time_terms(outputs) for compiled in candidates(term))
+    return context.may_match(outputs, lambda compiled: compiled.is_denormal_rule)
 
 
 def apply_denormal_rules(outputs: Sequence[Term], context: SearchContext) -> SearchState:

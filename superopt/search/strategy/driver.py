@@ -293,6 +293,8 @@ class _Driver:
 
     def _apply_algorithms(self, gains: AlgorithmGains) -> None:
         """Replace operators by algorithms that are measured to be faster."""
+        if not may_apply_algorithms(self.model.outputs, self.context):
+            return
         regions, cuts = self._cut(self.model.position, set())
         different = Counter(region.outputs for region in regions)
         graphs = {outputs: n for outputs, n in different.items() if may_apply_algorithms(outputs, self.context)}

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from superopt.ir.term import Term
 from superopt.search.cost.graph_cost import GraphCost
 from superopt.search.cost.over_sizes import SizeGuard
+from superopt.search.match.compiled_rule import CompiledRule
+from superopt.search.match.graph_index import run_time_terms
 from superopt.search.match.matcher import Matcher
 from superopt.search.match.signature_check import CheckCache
 from superopt.search.strategy.effort_budget import EffortBudget
@@ -32,3 +36,8 @@ class SearchContext:
     budget: EffortBudget = field(default_factory=EffortBudget)
     statistics: RuleStatistics = field(default_factory=RuleStatistics)
     report: MatchReport = field(default_factory=MatchReport)
+
+    def may_match(self, outputs: Sequence[Term], wanted: Callable[[CompiledRule], bool]) -> bool:
+        """Quick test: return False if the operators of a graph show that no `wanted` rule matches in it."""
+        candidates = self.matcher.rules.candidates
+        return any(wanted(compiled) for term in run_time_terms(outputs) for compiled in candidates(term))
