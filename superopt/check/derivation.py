@@ -26,6 +26,7 @@ from superopt.ops.equation import unfold
 from superopt.optimizer.equations import parse_side, show_sides
 from superopt.search import AnalyticCost, Device, find_device, search
 from superopt.search.apply import replacements
+from superopt.search.cost.over_sizes import SizeGuard
 from verify.proof_book import Book, both_ways
 from verify.replay import ReplayError, replay, with_general_sizes
 
@@ -107,13 +108,12 @@ def derived(
             return signature
         return None
 
-    small, large = (AnalyticCost(device, sizes=dict.fromkeys(free_sizes(model), size)) for size in _SIZES)
+    costs = [AnalyticCost(device, sizes=dict.fromkeys(free_sizes(model), size)) for size in _SIZES]
     found = search(
         model.outputs,
         rules,
         check,
-        small,
-        further_costs=[large],
+        SizeGuard(costs),
         position=model.position,
         efforts=1,
         budget_s=seconds,

@@ -110,15 +110,14 @@ def search_model(request: SearchRequest) -> FoundRewrites:
 
     devices = _all_devices(device) if options.quick else [device]
     costs = [AnalyticCost(one, target.threads, sizes) for one in devices for sizes in request.all_sizes]
+    guard = SizeGuard(costs, _ANALYTIC_RESOLUTION if options.quick else RESOLUTION)
     timers = [_timers(request, seconds) for seconds in (_REGION_SECONDS, _VALUE_SECONDS)]
     algorithms = _algorithm_timer(request, costs)
     result = search(
         model.outputs,
         request.rules if algorithms is not None else list(without_algorithms(request.rules)),
         request.proofs.check,
-        costs[0],
-        further_costs=costs[1:],
-        resolution=_ANALYTIC_RESOLUTION if options.quick else RESOLUTION,
+        guard,
         position=model.position,
         alpha=options.alpha,
         efforts=0 if options.quick else options.effort,
@@ -134,7 +133,7 @@ def search_model(request: SearchRequest) -> FoundRewrites:
     source = f"analytic, {', '.join(one.name for one in devices)}"
     traces = result.traces
     if options.quick:
-        traces = _passes_not_slower(model.outputs, traces, SizeGuard(costs, _ANALYTIC_RESOLUTION))
+        traces = _passes_not_slower(model.outputs, traces, guard)
     reported = (result.cost_before, result.cost_after if traces == result.traces else None, source)
     counts = result.match_report.by_rule
     return FoundRewrites(traces, *reported, result.savings_s, result.origin, counts, result.complete)

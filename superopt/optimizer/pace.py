@@ -21,7 +21,7 @@ _CHECKS, _COMPARISON = 0.3, 2.0
 # Shares of the budget for a run that an earlier one has searched for: in all, and at least for the checks.
 _WITHOUT_SEARCH, _LEAST_CHECKS = 0.45, 0.15
 # Shares of the time that is left: for one measurement to choose, and for one to accept.
-_CHOICE, _ACCEPTANCE = 0.25, 0.8
+_CHOICE, _ACCEPTANCE = 0.25, 0.95
 _LEAST_MEASUREMENT_SHARE = 0.05  # of the budget
 # Where the runs of the original take a larger share of the budget, candidates are measured once, to accept them. An
 # estimate before saves time where it refuses a candidate, and adds half of the time where it does not.

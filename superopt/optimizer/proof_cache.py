@@ -39,7 +39,8 @@ class ProofCache(Book):
     Only verdicts by the same kernel are used. A rule that takes too long to prove, for a run of `budget_s` seconds,
     counts as not proven in this run, and that is not stored. `made` has the verdicts that this run had to find for the
     search. `own` has the proofs of this run. It uses no certificates and no verdicts of earlier runs, and the replay
-    uses no other book. If not `proves`, the search only uses what an earlier run or a certificate proves.
+    uses no other book. If not `proves`, rules with certificates are used only where these or an earlier run prove them.
+    Others are those of two operands or steps, written for more (`superopt.rulebook`).
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class ProofCache(Book):
         budget_s: float = _USUAL_BUDGET,
     ) -> None:
         super().__init__(numerics)
+        self._listed: Mapping[Rule, Certificate] = certificates or {}
         self._proves, self._max_calls = proves, calls_within(budget_s)
         self._certified = CertifiedBook(certificates or {}, numerics, find_counterexample)
         self._verdicts: dict[tuple[Rule, Signature], Verdict] = {}
@@ -160,8 +162,8 @@ class ProofCache(Book):
                 self._remember(key, verdict)
 
     def _proven(self, at: tuple[Rule, Signature]) -> Verdict:
-        if not self._proves:
-            return Unknown("not proven before, and this run proves nothing for the search")
+        if not self._may_prove(at[0]):
+            return Unknown("not proven before, and this run does not extend certificates")
         try:
             verdict = within_effort(self.own.verdict, *at, max_calls=self._max_calls)
         except GivenUp as error:
@@ -169,6 +171,9 @@ class ProofCache(Book):
         self._remember(_key(*at), verdict)
         self.made[at] = verdict
         return verdict
+
+    def _may_prove(self, rule: Rule) -> bool:
+        return self._proves or not any(one in self._listed for one in (rule, rule.reversed()))
 
     def _remembered(self, at: tuple[Rule, Signature]) -> Verdict | None:
         """Return the verdict of an earlier run, or None."""
@@ -193,9 +198,9 @@ class ProofCache(Book):
             return None
 
     def _proven_stability(self, at: tuple[Rule, Signature]) -> Stability:
-        if not self._proves:
-            return UNSTABLE
         rule, signature = at
+        if not self._may_prove(rule):
+            return UNSTABLE
         try:
             found = within_effort(self.own.stability, rule, signature, max_calls=self._max_calls)
         except GivenUp:

@@ -10,11 +10,12 @@ from click.testing import CliRunner
 
 from superopt.cli import optimize_main
 from superopt.ir.infer import make
-from superopt.ir.notation import parse_rule
+from superopt.ir.notation import parse_rule, parse_signature
 from superopt.ir.term import Term, var
 from superopt.ir.types import tensor
 from superopt.optimizer import Options, Result, optimize, validator
 from superopt.optimizer.proof_cache import ProofCache
+from superopt.rulebook.loading import certified_rules
 from superopt.runtime import Feeds, Timing
 from superopt.search import AnalyticCost, Device, SearchResult, find_device, search, shipped_devices
 from superopt.search.cost.over_sizes import RESOLUTION, SizeGuard
@@ -79,17 +80,25 @@ def test_what_another_option_asks_for_stays() -> None:
     assert given.budget_s < 10
 
 
-def test_the_search_proves_nothing(tmp_path: Path) -> None:
+def test_the_search_extends_no_certificate(tmp_path: Path) -> None:
+    _, certificates = certified_rules()
+    rule, signature = parse_rule('FastGelu(a) = Gelu[approximate="tanh"](a)'), parse_signature("a[_,_,_,_,_]")
+    assert rule in certificates
+    with ResultStore(tmp_path / "store.sqlite") as store:
+        assert isinstance(ProofCache(store, certificates, proves=False).verdict(rule, signature), Unknown)
+        assert isinstance(ProofCache(store, certificates).verdict(rule, signature), Proved)
+        assert isinstance(ProofCache(store, certificates, proves=False).verdict(rule, signature), Proved)
+
+
+def test_the_search_proves_what_no_certificate_lists(tmp_path: Path) -> None:
     rule = parse_rule("Add(x, y) = Add(y, x) @ x[_,_] y[_,_]")
     with ResultStore(tmp_path / "store.sqlite") as store:
-        assert isinstance(ProofCache(store, proves=False).verdict(rule, rule.signatures[0]), Unknown)
-        assert isinstance(ProofCache(store).verdict(rule, rule.signatures[0]), Proved)
-        assert isinstance(ProofCache(store, proves=False).verdict(rule, rule.signatures[0]), Proved)
+        proofs = ProofCache(store, certified_rules()[1], proves=False)
+        assert isinstance(proofs.verdict(rule, rule.signatures[0]), Proved)
 
 
-def found(output: Term, *devices: Device, **options: object) -> SearchResult:
-    cost, *others = map(AnalyticCost, devices)
-    return search((output,), RULES, believe, cost, further_costs=others, position={}, efforts=0, **options)  # type: ignore[arg-type]
+def found(output: Term, *devices: Device) -> SearchResult:
+    return search((output,), RULES, believe, SizeGuard(list(map(AnalyticCost, devices))), position={}, efforts=0)
 
 
 def test_a_gain_on_one_device_only_is_not_made() -> None:

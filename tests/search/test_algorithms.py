@@ -133,6 +133,25 @@ def test_what_may_save_most_is_measured_first() -> None:
     assert asked[:2] == [4, 2]
 
 
+def test_each_operator_is_measured_with_one_algorithm_first() -> None:
+    asked: list[tuple[object, int]] = []
+
+    class Expected(Gains):
+        def expected_ps(self, rule: Rule, bindings: Bindings) -> int:
+            assert bindings.terms["w"].type is not None
+            return tile(rule) * (10 if bindings.terms["w"].type.shape == (8, 4, 3, 3) else 1)
+
+    def gain(rule: Rule, bindings: Bindings) -> float:
+        assert bindings.terms["w"].type is not None
+        asked.append((bindings.terms["w"].type.shape, tile(rule)))
+        return 0.0
+
+    second = Term.of("Const", (), {"hash": "second"}, (TensorType("float", (4, 8, 3, 3)),))
+    found((make("Relu", (make("Conv", (*graph(), second), ATTRIBUTES),)),), Expected(gain))
+    large, small = (8, 4, 3, 3), (4, 8, 3, 3)
+    assert asked[:4] == [(large, 4), (small, 4), (large, 2), (small, 2)]
+
+
 def _asked(timer: AlgorithmTimer) -> list[float]:
     """Return what a timer says of the algorithms for the graph's Conv, those by smaller tiles first."""
     gains: dict[int, float] = {}

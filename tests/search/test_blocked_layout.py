@@ -13,7 +13,7 @@ from onnx import helper, numpy_helper
 from superopt.ir.infer import make
 from superopt.ir.term import Attr, Term, var
 from superopt.ir.types import tensor
-from superopt.search.cost.blocked_layout import has_blocked_kernel, reordered_bytes, unfolded_bytes
+from superopt.search.cost.blocked_layout import has_blocked_kernel, reordered_bytes, share_of_rows, unfolded_bytes
 from tests.support.prices import price
 from tests.support.search_graphs import Graphs, image
 
@@ -91,6 +91,23 @@ def test_a_conv_outside_of_blocks_reorders_its_image_and_unfolds_it() -> None:
     assert reordered_bytes(conv(image(64), computed), BLOCK) == 0  # the image has never been in blocks
     assert unfolded_bytes(conv(before, var("point", tensor(32, 64, 1, 1))), BLOCK) == 0
     assert unfolded_bytes(conv(var("line", tensor(1, 64, 100)), graphs.const(32, 64, 3)), BLOCK) == 2 * 4 * 64 * 3 * 100
+
+
+@pytest.mark.parametrize(("dilation", "rows"), [(1, 14 + 13 + 13), (5, 14 + 9 + 9), (14, 14), (36, 14)])
+def test_a_kernel_in_blocks_skips_rows_outside_of_the_image(dilation: int, rows: int) -> None:
+    def dilated(kernel: Term) -> Term:
+        attrs: dict[str, Attr] = {"strides": (1, 1), "dilations": (dilation,) * 2, "pads": (dilation,) * 4, "group": 1}
+        return make("Conv", (image(64), kernel), attrs)
+
+    constant, computed = Graphs().const(32, 64, 3, 3), var("kernel", tensor(32, 64, 3, 3))
+    assert share_of_rows(dilated(constant), BLOCK) == rows / (3 * 14)
+    assert share_of_rows(dilated(constant), 1) == share_of_rows(dilated(computed), BLOCK) == 1
+
+
+def test_a_kernel_with_a_step_skips_fewer_rows() -> None:
+    attrs: dict[str, Attr] = {"strides": (2, 2), "dilations": (1, 1), "pads": (1, 1, 1, 1), "group": 1}
+    halved = make("Conv", (image(64), Graphs().const(32, 64, 3, 3)), attrs)
+    assert share_of_rows(halved, BLOCK) == (7 + 7 + 6) / (3 * 7)
 
 
 def test_pairs_of_channels_are_slower_than_one_channel() -> None:

@@ -22,9 +22,8 @@ def at(*sizes: int) -> list[AnalyticCost]:
 
 
 def found(output: Term, *sizes: int, **options: object) -> SearchResult:
-    cost, *others = at(*sizes)
     arguments = {"position": {}, "max_expansions": 400, **options}
-    return search((output,), RULES, believe, cost, further_costs=others, **arguments)  # type: ignore[arg-type]
+    return search((output,), RULES, believe, SizeGuard(at(*sizes)), **arguments)  # type: ignore[arg-type]
 
 
 def bottleneck(graphs: Graphs, x: Term) -> Term:

@@ -123,7 +123,10 @@ class _Trees:
         return found
 
     def piecewise(self, pieces: Sequence[Piece], otherwise: int | None) -> int:
-        moved = [(tuple(conditions), body()) for conditions, body in pieces]
+        possible = [piece for piece in pieces if not any(guard.decided() is False for guard in piece[0])]
+        moved: list[tuple[tuple[Guard, ...], int]] = [(tuple(conditions), body()) for conditions, body in possible]
+        if len(moved) == 1 and all(guard.decided() for guard in moved[0][0]):  # of a Concat, at a known index
+            return moved[0][1]
         return self.tree("pieces", *moved, otherwise)
 
     def _bound(self, body: Callable[..., int], count: int = 1) -> int:

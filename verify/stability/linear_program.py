@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import cache
 
 import z3
 
@@ -31,9 +32,10 @@ def smallest_factor(left: Combination, right: Combination, known: Sequence[Inequ
     factor = z3.Real("K", context)
     weights = [z3.Real(f"w{k}", context) for k in range(len(known))]
     solver.add(factor >= 0, *(weight >= 0 for weight in weights))
+    number = cache(lambda value: z3.RatVal(value.numerator, value.denominator, context))  # few differ
     for of_left, of_right, of_known in _columns(left, right, known).values():
-        terms = [weights[k] * _rational(-c, context) for k, c in of_known]
-        solver.add(z3.Sum([factor * _rational(of_left, context), *terms]) >= _rational(of_right, context))
+        terms = [weights[k] * number(-c) for k, c in of_known]
+        solver.add(z3.Sum([factor * number(of_left), *terms]) >= number(of_right))
     solver.minimize(factor)
     if solver.check() != z3.sat:
         return None
@@ -72,10 +74,6 @@ def _follows(
         return False
     columns = _columns(left, right, known).values()
     return all(factor * a - b - sum(weights[k] * c for k, c in parts) >= 0 for a, b, parts in columns)
-
-
-def _rational(value: Fraction, context: z3.Context) -> z3.RatNumRef:
-    return z3.RatVal(value.numerator, value.denominator, context)
 
 
 def _value(model: z3.ModelRef, unknown: z3.ArithRef) -> Fraction:

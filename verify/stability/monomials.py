@@ -18,7 +18,7 @@ from verify.prove.bijection import kinds
 from verify.prove.compare import Comparison
 from verify.prove.facts import Effort
 from verify.prove.normal_form import shown
-from verify.prove.sums import ONE, Apply, Factor, Product, SumOfProducts, children
+from verify.prove.sums import ONE, Apply, Product, SumOfProducts, children
 from verify.prove.symbolic import Symbolic
 from verify.stability.rounding import MAGNITUDE, magnitude
 
@@ -115,9 +115,7 @@ class Monomials:
         assert isinstance(factor, Apply)
         value = factor.arguments[0]
         scale = max(abs(p.coefficient) for p in value)
-        value = tuple(
-            replace(p, coefficient=p.coefficient / scale, factors=_ordered(p.factors, product.binders)) for p in value
-        )
+        value = tuple(_ordered(replace(p, coefficient=p.coefficient / scale), product.binders) for p in value)
         found = Monomial(product.binders, product.guards, value)
         text = shown(found.product)
         if text not in self._texts:
@@ -145,9 +143,11 @@ class Monomials:
         return len(self.found) - 1
 
 
-def _ordered(factors: tuple[Factor, ...], binders: tuple[str, ...]) -> tuple[Factor, ...]:
-    """Return the factors in an order that does not depend on the names of bound variables."""
-    return tuple(sorted(factors, key=lambda factor: shown(Product(ONE, (factor,), binders))))
+def _ordered(product: Product, binders: tuple[str, ...]) -> Product:
+    """Return the product with factors and guards in an order that does not depend on the names of bound variables."""
+    factors = sorted(product.factors, key=lambda factor: shown(Product(ONE, (factor,), binders)))
+    guards = sorted(product.guards, key=lambda guard: shown(Product(ONE, (), binders, (guard,))))
+    return replace(product, factors=tuple(factors), guards=tuple(guards))
 
 
 def _guards_on(total: SumOfProducts, names: frozenset[str], inner: frozenset[str] = frozenset()) -> Iterator[Guard]:

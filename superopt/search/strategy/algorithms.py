@@ -7,6 +7,7 @@ cost model expects to save most, and each operator is replaced by the one with t
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -41,14 +42,21 @@ def may_apply_algorithms(outputs: Sequence[Term], context: SearchContext) -> boo
 
 
 def measure_algorithms(graphs: Mapping[tuple[Term, ...], int], context: SearchContext, gains: AlgorithmGains) -> None:
-    """Measure what algorithms bring in `graphs`, by how often each occurs: those first that may save most in all."""
+    """Measure what algorithms bring in `graphs`, by how often each occurs: those first that may save most in all.
+
+    Of each operator the one that may save most comes first, then the second of each, as the time may not be enough.
+    """
     expected = [
-        (times * gains.expected_ps(found.compiled.rule, found.bindings), found)
+        (times * gains.expected_ps(found.compiled.rule, found.bindings), outputs, found)
         for outputs, times in graphs.items()
         for found in _matches(Expander(outputs, context), None, context)
     ]
-    for saved, found in sorted(expected, key=lambda one: -one[0]):
+    of_operators: dict[object, list[Match]] = {}
+    for saved, outputs, found in sorted(expected, key=lambda one: -one[0]):
         if saved > 0 and _is_allowed(found, context):
+            of_operators.setdefault((outputs, found.roots), []).append(found)
+    for found_in_turn in itertools.zip_longest(*of_operators.values()):
+        for found in filter(None, found_in_turn):
             gains.measured(found.compiled.rule, found.bindings)
 
 

@@ -26,7 +26,7 @@ from superopt.ir.trace import Trace
 from superopt.search.apply import AppliedTrace, rule_origins
 from superopt.search.cost.analytic import CostModel
 from superopt.search.cost.graph_cost import SECONDS_PER_PS, GraphCost
-from superopt.search.cost.over_sizes import RESOLUTION, SizeGuard
+from superopt.search.cost.over_sizes import SizeGuard
 from superopt.search.cost.region_timer import RegionTimer, Untimed
 from superopt.search.match.matcher import Matcher
 from superopt.search.match.rule_index import RuleIndex
@@ -68,14 +68,12 @@ def search(
     outputs: Sequence[Term],
     rules: Iterable[Rule],
     check: Check,
-    cost: CostModel,
+    cost: CostModel | SizeGuard,
     *,
     position: Mapping[Term, int],
     alpha: float = 2.0,
     efforts: int = 1,
     budget_s: float = 60.0,
-    further_costs: Sequence[CostModel] = (),
-    resolution: float = RESOLUTION,
     region_timer: RegionTimer | None = None,
     denormal_timer: RegionTimer | None = None,
     algorithm_gains: AlgorithmGains | None = None,
@@ -96,9 +94,8 @@ def search(
     them in a cache searches as long as the first run, and finds the same result (see `EffortBudget`). At the time
     `deadline` of `time.monotonic` the search ends in any case; results that were found until then are still timed.
 
-    If the model has dynamic sizes, `cost` prices operators at some sizes and each of `further_costs` at others; they
-    may also be for other devices. The search lowers the mean (see `cost/over_sizes.py`), and makes no rewrite that is
-    slower by any of them, by more than the share `resolution`.
+    With several cost models in a SizeGuard, for several values of dynamic sizes or for several devices, the search
+    lowers their mean (see `cost/over_sizes.py`), and makes no rewrite that is slower by any of them.
 
     `region_timer` times a region before and after; results that are not faster are dropped. Graphs are passed to it
     over the model's own weights and variables for all other values. `denormal_timer` is the timer for rules whose gain
@@ -108,7 +105,7 @@ def search(
     """
     rules = list(rules)
     budget = EffortBudget(budget_s, deadline)
-    guard = SizeGuard([cost, *further_costs], resolution)
+    guard = cost if isinstance(cost, SizeGuard) else SizeGuard([cost])
     costs = GraphCost(guard.mean(outputs), max_folding_s)
     context = SearchContext(Matcher(RuleIndex(rules, available)), CheckCache(check), costs, guard, budget)
     with rare_collections():
