@@ -8,6 +8,7 @@ proven by the kernel, and a certificate has all steps.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace as with_fields
 from functools import lru_cache
@@ -23,7 +24,9 @@ from superopt.ir.trace import Application, Rewrite, Step, Trace
 from superopt.onnx_io import Model
 from superopt.ops.definition import NoSemantics
 from superopt.ops.equation import unfold
+from superopt.optimizer.algorithm_timer import alone
 from superopt.optimizer.equations import parse_side, show_sides
+from superopt.properties import moves
 from superopt.search import AnalyticCost, Device, find_device, search
 from superopt.search.apply import replacements
 from superopt.search.cost.over_sizes import SizeGuard
@@ -90,6 +93,7 @@ def derived(
     deadline: float,
     device: Device,
     fused: Collection[str],
+    other: Sequence[Term],
     is_second: bool,
 ) -> list[Derived]:
     """Return `model` and what it is after each pass of a search of about `seconds` seconds.
@@ -98,9 +102,11 @@ def derived(
     Its costs are those of `device`. `proofs` says where a rule may be applied; `book` proves each step again. A pass
     that the kernel does not confirm is the end. Each step of the second model must hold backwards, see
     `holds_backwards`. Of the operators that only runtimes have, rules introduce those that are `fused` already: others
-    would hide tensors at which a proof proceeds.
+    would hide tensors at which a proof proceeds. Algorithms for an operator, such as Winograd convolution, are taken
+    where the `other` model, with these outputs, has their operators.
     """
     rules = [rule for rule in rules if not is_second or keeps_operands(rule)]
+    costs = [AnalyticCost(device, sizes=dict.fromkeys(free_sizes(model), size)) for size in _SIZES]
 
     def check(rule: Rule, bindings: Bindings) -> Signature | None:
         signature = proofs.check(rule, bindings)
@@ -108,7 +114,6 @@ def derived(
             return signature
         return None
 
-    costs = [AnalyticCost(device, sizes=dict.fromkeys(free_sizes(model), size)) for size in _SIZES]
     found = search(
         model.outputs,
         rules,
@@ -119,6 +124,7 @@ def derived(
         budget_s=seconds,
         deadline=deadline,
         available=lambda operator: not OPERATORS[operator.op].domain or operator.op in fused,
+        algorithm_gains=_Algorithms(other),
     )
     passes = [Derived(model, ())]
     with contextlib.suppress(ReplayError, IllTyped):
@@ -128,6 +134,25 @@ def derived(
                 _check_backwards((step for one in trace.applications for step in one.rewrite.steps), book)
             passes.append(Derived(_after(last.model, trace, book), (*last.traces, trace)))
     return passes
+
+
+class _Algorithms:
+    """Says that an algorithm gains where the arithmetic that it introduces is in the model with these outputs."""
+
+    def __init__(self, outputs: Sequence[Term]) -> None:
+        self._operators = {_kind(term) for term in topological(outputs)}
+
+    def expected_ps(self, rule: Rule, bindings: Bindings) -> int:
+        return 1
+
+    def measured(self, rule: Rule, bindings: Bindings) -> float:
+        new = topological(instantiate(rule.rhs, alone(bindings), bindings.dtype() or "float"))
+        run = (term for term in new if term.inputs and not term.is_constant and not moves(term.op))
+        return math.inf if all(_kind(term) in self._operators for term in run) else 0.0
+
+
+def _kind(term: Term) -> tuple[object, ...]:
+    return term.op, term.attrs, term.types, *(None if i is None else i.types for i in term.inputs)
 
 
 @lru_cache(maxsize=1 << 14)

@@ -60,7 +60,7 @@ def prove_equal(
 @cache
 def _rules() -> tuple[list[Rule], Mapping[Rule, Certificate]]:
     rules, certificates = chosen_rules()
-    return list(without_algorithms(rules)), certificates
+    return list(rules), certificates
 
 
 class _Proof:
@@ -163,7 +163,7 @@ class _Proof:
             right,
             self.equations,
             self.constants,
-            lambda: _rules()[0],
+            lambda: list(without_algorithms(_rules()[0])),
             values=values,
             but_for_changed=but_for_changed,
             compare=self._compared,
@@ -193,5 +193,5 @@ class _Proof:
             seconds = self.seconds * _REWRITING_SHARE
             fused = fused_in(self.models)
             deadline = min(time.monotonic() + 2 * seconds, self.deadline.clock_s)
-            is_second = number == 2
-            return derived(model, rules, proofs, self.equations.book, seconds, deadline, device, fused, is_second)
+            book, other, is_second = self.equations.book, self.models[number % 2].outputs, number == 2
+            return derived(model, rules, proofs, book, seconds, deadline, device, fused, other, is_second)

@@ -17,7 +17,7 @@ from superopt.search.cost.graph_cost import GraphCost
 from superopt.search.cost.microbench import random_array
 from superopt.store import ResultStore
 
-__all__ = ["AlgorithmTimer", "without_algorithms"]
+__all__ = ["AlgorithmTimer", "alone", "without_algorithms"]
 
 _SECONDS = 0.2  # for one timing
 
@@ -25,6 +25,11 @@ _SECONDS = 0.2  # for one timing
 def without_algorithms(rules: Iterable[Rule]) -> Iterator[Rule]:
     """Drop rules that list numbers: algorithms, and those against denormal numbers. They need timings."""
     return (rule for rule in rules if not any(lists_numbers(term.op) for term in topological((*rule.lhs, *rule.rhs))))
+
+
+def alone(bindings: Bindings) -> Bindings:
+    """Return bindings to weights and variables of the same types, by the names of the rule's variables."""
+    return Bindings({name: _leaf(name, term) for name, term in sorted(bindings.terms.items())}, bindings.attrs)
 
 
 class AlgorithmTimer:
@@ -56,11 +61,11 @@ class AlgorithmTimer:
         return case.ratio
 
     def _case(self, rule: Rule, bindings: Bindings) -> _Case:
-        leaves = {name: _leaf(name, term) for name, term in sorted(bindings.terms.items())}
+        operator, dtype = alone(bindings), bindings.dtype() or "float"
+        leaves = operator.terms
         key = rule, tuple(leaves.values()), tuple(sorted(bindings.attrs.items()))
         if key not in self._cases:
-            alone, dtype = Bindings(leaves, bindings.attrs), bindings.dtype() or "float"
-            before, after = (tuple(instantiate(side, alone, dtype)) for side in (rule.lhs, rule.rhs))
+            before, after = (tuple(instantiate(side, operator, dtype)) for side in (rule.lhs, rule.rhs))
             prices = GraphCost(self._costs[0])
             expected_ps = prices.price(before).time_ps - prices.price(after).time_ps
             weights = tuple(leaf for leaf in leaves.values() if leaf.is_constant)

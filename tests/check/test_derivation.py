@@ -202,7 +202,7 @@ def test_rules_introduce_no_other_operators_of_runtimes() -> None:
     rules, _ = chosen_rules()
     for models in ([plain], [plain, fused]):
         allowed, book = fused_in(models), ProofBook()
-        ends = derived(plain, rules, book, book, 5.0, math.inf, find_device("cuda"), allowed, is_second=False)
+        ends = derived(plain, rules, book, book, 5.0, math.inf, find_device("cuda"), allowed, (), is_second=False)
         assert fused_in([end.model for end in ends]) == allowed
 
 
