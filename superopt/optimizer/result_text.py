@@ -12,7 +12,7 @@ from superopt.wording import counted
 if TYPE_CHECKING:
     from superopt.optimizer.result import Difference, Result, RuleAttempts, RuleUse
 
-__all__ = ["result_html", "result_text", "verdict"]
+__all__ = ["beginning", "result_html", "result_text", "verdict"]
 
 _COLUMNS = ("", "before", "after", "times as fast")
 _MAX_EQUATION = 300  # characters; half of the rules have 94, and one with lists of numbers 3,250
@@ -71,11 +71,15 @@ def result_html(result: Result) -> str:
     )
 
 
+def beginning(equation: str) -> str:
+    """Return the equation of a rule, or the beginning of a long one."""
+    return equation if len(equation) <= _MAX_EQUATION else f"{equation[:_MAX_EQUATION]} ..."
+
+
 def _equation(use: RuleUse) -> str:
     """Return the equation of a rule; of a long one, its beginning and the id, by which `superopt rules` lists it."""
-    if len(use.rule) <= _MAX_EQUATION:
-        return use.rule
-    return f"{use.rule[:_MAX_EQUATION]} ... (rule {use.id})"
+    shown = beginning(use.rule)
+    return shown if shown == use.rule else f"{shown} (rule {use.id})"
 
 
 def _title(result: Result) -> str:

@@ -175,6 +175,18 @@ def test_the_command(tmp_path: Path) -> None:
     assert failed.exit_code == 2 and failed.stderr.count("\n") == 1
 
 
+def test_a_long_rule_is_shown_by_its_beginning(tmp_path: Path) -> None:
+    conv = helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])
+    shapes = (1, 4, 8, 8), (1, 8, 8, 8)
+    graph = model([conv], [floats("x", *shapes[0])], [floats("y", *shapes[1])], [("w", weights(8, 4, 3, 3))])
+    onnx.save(graph, tmp_path / "model.onnx")
+    arguments = tmp_path / "model.onnx", "--node", "y", "--limit", 1000
+    rules = json.loads(run(*arguments, "--json").stdout)["rules"]
+    assert any(len(rule["left"] + rule["right"]) > 1000 for rule in rules)
+    lines = run(*arguments).stdout.splitlines()
+    assert any(line.endswith(" ...") for line in lines) and max(map(len, lines)) < 400
+
+
 def test_constants_are_no_operators(tmp_path: Path) -> None:
     rules = certified(tmp_path / "own.rules", CANCELLED)
     source = model(
