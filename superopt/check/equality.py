@@ -59,8 +59,13 @@ def prove_equal(
 
 @cache
 def _rules() -> tuple[list[Rule], Mapping[Rule, Certificate]]:
-    rules, certificates = chosen_rules()
-    return list(rules), certificates
+    return chosen_rules()
+
+
+@cache
+def _usual_rules() -> list[Rule]:
+    """Return the rules but for algorithms for an operator: their tensors are in no model that was made otherwise."""
+    return list(without_algorithms(_rules()[0]))
 
 
 class _Proof:
@@ -163,7 +168,7 @@ class _Proof:
             right,
             self.equations,
             self.constants,
-            lambda: list(without_algorithms(_rules()[0])),
+            _usual_rules,
             values=values,
             but_for_changed=but_for_changed,
             compare=self._compared,
