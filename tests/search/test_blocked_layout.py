@@ -13,7 +13,7 @@ from onnx import helper, numpy_helper
 from superopt.ir.infer import make
 from superopt.ir.term import Attr, Term, var
 from superopt.ir.types import tensor
-from superopt.search.cost.blocked_layout import has_blocked_kernel, reordered_bytes, share_of_rows, unfolded_bytes
+from superopt.search.cost.blocked_layout import has_blocked_kernel, reordered_bytes, share_in_blocks, unfolded_bytes
 from tests.support.prices import price
 from tests.support.search_graphs import Graphs, image
 
@@ -100,14 +100,21 @@ def test_a_kernel_in_blocks_skips_rows_outside_of_the_image(dilation: int, rows:
         return make("Conv", (image(64), kernel), attrs)
 
     constant, computed = Graphs().const(32, 64, 3, 3), var("kernel", tensor(32, 64, 3, 3))
-    assert share_of_rows(dilated(constant), BLOCK) == rows / (3 * 14)
-    assert share_of_rows(dilated(constant), 1) == share_of_rows(dilated(computed), BLOCK) == 1
+    assert share_in_blocks(dilated(constant), BLOCK) == rows / (3 * 14)
+    assert share_in_blocks(dilated(constant), 1) == share_in_blocks(dilated(computed), BLOCK) == 1
 
 
 def test_a_kernel_with_a_step_skips_fewer_rows() -> None:
     attrs: dict[str, Attr] = {"strides": (2, 2), "dilations": (1, 1), "pads": (1, 1, 1, 1), "group": 1}
     halved = make("Conv", (image(64), Graphs().const(32, 64, 3, 3)), attrs)
-    assert share_of_rows(halved, BLOCK) == (7 + 7 + 6) / (3 * 7)
+    assert share_in_blocks(halved, BLOCK) == (7 + 7 + 6) / (3 * 7)
+
+
+@pytest.mark.parametrize(("channels", "computed"), [(32, 32), (16, 16), (4, 16), (20, 32)])
+def test_a_kernel_in_blocks_computes_whole_blocks(channels: int, computed: int) -> None:
+    conv_1x1 = Graphs().conv(image(64), 1, channels)
+    assert share_in_blocks(conv_1x1, BLOCK) == computed / channels
+    assert share_in_blocks(conv_1x1, 1) == 1
 
 
 def test_pairs_of_channels_are_slower_than_one_channel() -> None:

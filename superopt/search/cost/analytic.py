@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from superopt.ir.term import Term
-from superopt.search.cost.blocked_layout import is_blocked, reordered_bytes, share_of_rows, unfolded_bytes
+from superopt.search.cost.blocked_layout import is_blocked, reordered_bytes, share_in_blocks, unfolded_bytes
 from superopt.search.cost.concrete import concrete_attrs
 from superopt.search.cost.device import CPU, Device
 from superopt.search.cost.kernel_kind import MIN_CHANNEL_BLOCK, kinds_of
@@ -79,7 +79,7 @@ class AnalyticCost:
         scalar = 0 if term.op in WITH_EPILOGUE else count.scalar
         # Few sums of products leave a large device idle. Too little of other arithmetic takes no time beside the start.
         busy = min(1.0, max(1, elements(term)) / device.full)
-        products = count.dense * share_of_rows(term, device.channel_block)
+        products = count.dense * share_in_blocks(term, device.channel_block)
         arithmetic = (products / (dense * busy) + scalar / device.scalar) / self.threads
         near = moved.weights + unfolded_bytes(term, device.channel_block)  # in the cache
         transfer = (values / device.byte_rate(values) + near / device.byte_rate(0)) / self._bandwidth_factor
