@@ -14,7 +14,6 @@ from superopt.cli.file_names import FileName
 from superopt.cli.options import device
 from superopt.cli.terminal import ProgressLines, one_line_errors, results
 from superopt.optimizer.options import Options
-from superopt.optimizer.result_text import beginning
 from superopt.search.cost.device import shipped_devices
 from verify.stability.classes import LEVELS
 
@@ -109,5 +108,7 @@ def _show(console: Console, found: Why, limit: int) -> None:
 
 
 def _show_rule(console: Console, rule: RuleThere) -> None:
+    from superopt.optimizer.result_text import beginning
+
     console.print(f"  {rule.id}  {beginning(f'{rule.left} = {rule.right}')}", markup=False)
     console.print(f"    {rule.reason}", markup=False)

@@ -30,7 +30,8 @@ class OriginalCache:
     def __init__(self, context: RunContext, validator: Validator) -> None:
         self._store, self._is_asked = context.store, not context.options.remeasure
         options = context.options
-        facts = options.numerics, options.quick, options.seed, options.samples, validator.shapes, source_digest()
+        wishes = options.numerics, options.quick, options.is_timed, options.seed, options.samples
+        facts = *wishes, validator.shapes, source_digest()
         inputs = text_digest([*map(repr, facts), *map(feeds_digest, (*validator.timed, *validator.given))])
         self.key = OriginalKey(conditions(context.target, 0), context.source.digest, inputs)
 
