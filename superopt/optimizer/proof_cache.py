@@ -55,7 +55,7 @@ class ProofCache(Book):
         super().__init__(numerics)
         self._listed: Mapping[Rule, Certificate] = certificates or {}
         self._proves, self._max_calls = proves, calls_within(budget_s)
-        self._certified = CertifiedBook(certificates or {}, numerics, find_counterexample)
+        self._certified = CertifiedBook(self._listed, numerics, find_counterexample)
         self._verdicts: dict[tuple[Rule, Signature], Verdict] = {}
         self._stability: dict[tuple[Rule, Signature], Stability] = {}
         self._too_loose: dict[Rule, bool] = {}

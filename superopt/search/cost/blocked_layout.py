@@ -10,6 +10,7 @@ onnxruntime/core/optimizer/nchwc_transformer.cc.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from superopt.ir.term import Term
 from superopt.ir.types import TensorType
@@ -47,11 +48,10 @@ def unfolded_bytes(term: Term, block: int) -> int:
     """Return the bytes that a Conv without a kernel for blocks writes and reads to unfold its image; 0 for others."""
     if block == 1 or term.op not in CONVOLUTIONS or term.type is None or has_blocked_kernel(term, block):
         return 0
-    of_image, of_kernel = (None if i is None or i.type is None else i.type.concrete() for i in term.inputs[:2])
-    of_result = term.type.concrete()
-    if of_image is None or of_kernel is None or of_result is None or math.prod(of_kernel[2:]) == 1:
+    shapes = _concrete_shapes(term)
+    if shapes is None or math.prod(shapes.kernel[2:]) == 1:
         return 0
-    unfolded = (*of_image[:2], *of_kernel[2:], *of_result[2:])
+    unfolded = (*shapes.image[:2], *shapes.kernel[2:], *shapes.result[2:])
     return 2 * bytes_of(TensorType(term.type.dtype, unfolded))
 
 
@@ -64,15 +64,27 @@ def share_in_blocks(term: Term, block: int) -> float:
     """
     if term.op not in CONVOLUTIONS or not has_blocked_kernel(term, block):
         return 1.0
-    of_image, of_kernel = (None if i is None or i.type is None else i.type.concrete() for i in term.inputs[:2])
-    of_result = None if term.type is None else term.type.concrete()
+    shapes = _concrete_shapes(term)
     step, spread, above = (_first_of(term, name) for name in ("strides", "dilations", "pads"))
-    if of_image is None or of_kernel is None or of_result is None or step is None or spread is None or above is None:
+    if shapes is None or step is None or spread is None or above is None:
         return 1.0
-    rows = [step * row + spread * k - above for row in range(of_result[2]) for k in range(of_kernel[2])]
-    share_of_rows = sum(0 <= row < of_image[2] for row in rows) / max(1, len(rows))
-    blocks = -(-of_result[1] // block)
-    return share_of_rows * (blocks * block / max(1, of_result[1]) if term.attr("group") == 1 else 1)
+    rows = [step * row + spread * k - above for row in range(shapes.result[2]) for k in range(shapes.kernel[2])]
+    share_of_rows = sum(0 <= row < shapes.image[2] for row in rows) / max(1, len(rows))
+    channels = shapes.result[1]
+    return share_of_rows * (-(-channels // block) * block / max(1, channels) if term.attr("group") == 1 else 1)
+
+
+class _ConvShapes(NamedTuple):
+    image: tuple[int, ...]
+    kernel: tuple[int, ...]
+    result: tuple[int, ...]
+
+
+def _concrete_shapes(conv: Term) -> _ConvShapes | None:
+    """Return the shapes of a Conv's operands and result, or None if a size is not known."""
+    types = (*(None if i is None else i.type for i in conv.inputs[:2]), conv.type)
+    known = [shape for type in types if type is not None and (shape := type.concrete()) is not None]
+    return _ConvShapes(*known) if len(known) == len(types) else None
 
 
 def _first_of(term: Term, name: str) -> int | None:

@@ -46,10 +46,11 @@ def measure_algorithms(graphs: Mapping[tuple[Term, ...], int], context: SearchCo
 
     Of each operator the one that may save most comes first, then the second of each, as the time may not be enough.
     """
+    starts = [(outputs, times, Expander(outputs, context)) for outputs, times in graphs.items()]
     expected = [
         (times * gains.expected_ps(found.compiled.rule, found.bindings), outputs, found)
-        for outputs, times in graphs.items()
-        for found in _matches(Expander(outputs, context), None, context)
+        for outputs, times, expander in starts
+        for found in _matches(expander, expander.start, context)
     ]
     of_operators: dict[object, list[Match]] = {}
     for saved, outputs, found in sorted(expected, key=lambda one: -one[0]):
@@ -86,6 +87,6 @@ def _is_allowed(found: Match, context: SearchContext) -> bool:
     return context.check(found.compiled.listed, found.bindings) is not None
 
 
-def _matches(expander: Expander, state: SearchState | None, context: SearchContext) -> list[Match]:
-    index = expander.index(expander.start if state is None else state)
-    return list(context.matcher.matches(index, wanted=lambda compiled: compiled.is_algorithm))
+def _matches(expander: Expander, state: SearchState, context: SearchContext) -> list[Match]:
+    matches = context.matcher.matches
+    return list(matches(expander.index(state), wanted=lambda compiled: compiled.is_algorithm))
