@@ -30,6 +30,7 @@ __all__ = [
     "can_evaluate", "constant", "dtype_name", "evaluate", "fold", "folded", "numpy_dtype", "rounding_decides",
 ]  # fmt: skip
 
+_HASH_DIGITS = 32  # of 4 bits
 _MIN_ROOM = 1 << 20  # elements; 8 MiB in float64
 
 
@@ -57,13 +58,14 @@ def constant(array: Array, dtype: str, weights: MutableMapping[str, Array]) -> T
             value = float(first.astype(np.float64)[0])
         if array.size == 1 and value and math.isfinite(value) and is_written(value):
             return Term.of("ConstantOfShape", (), {"shape": type.shape or (), "value": value}, (type,))
-    digest = hashlib.blake2b(f"{type}|".encode(), digest_size=16)
+    digest = hashlib.sha256(f"{type}|".encode())  # CPUs have instructions for it: 1.75 GB/s, and BLAKE2b 0.62
     if array.dtype == object:
         digest.update(repr(array.tolist()).encode())
     else:
         digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    weights.setdefault(digest.hexdigest(), array)
-    return Term.of("Const", (), {"hash": digest.hexdigest()}, (type,))
+    name = digest.hexdigest()[:_HASH_DIGITS]
+    weights.setdefault(name, array)
+    return Term.of("Const", (), {"hash": name}, (type,))
 
 
 def _is_filled(array: Array) -> bool:

@@ -219,7 +219,7 @@ def ceil_div(numerator: Size, denominator: Size) -> Size:
 
 def evaluate(value: Size, env: Mapping[str, Size]) -> Size:
     """Replace every symbol of `value` that `env` has; other symbols stay."""
-    if isinstance(value, int):
+    if isinstance(value, int) or value.symbols.isdisjoint(env):
         return value
     total: Size = 0
     for monomial, coefficient in value.terms:

@@ -24,7 +24,7 @@ from superopt.onnx_io.nodes import export_filled, export_term
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS, FIRST_OPSET, OpSchema, is_extension, schema_of
 from superopt.onnx_io.size_arithmetic import SizeArithmetic
 from superopt.onnx_io.subgraphs import all_nodes, graphs_in, local_names, rename_captured, subgraphs
-from superopt.onnx_io.tensors import to_proto
+from superopt.onnx_io.tensors import fill_proto, to_proto
 
 __all__ = ["write_model"]
 
@@ -101,7 +101,10 @@ class _Writer:
         self.named: dict[tuple[Term, int], str] = {}
         self.nodes: list[onnx.NodeProto] = []
         self.front: list[onnx.NodeProto] = []  # Constant nodes, for IR versions whose initializers must be inputs
-        self.weights: list[onnx.TensorProto] = []
+        self.proto = onnx.ModelProto()
+        self.proto.CopyFrom(model.skeleton)
+        self.weights = self.proto.graph.initializer
+        self.defaults = len(self.weights)  # of inputs
         self.sparse: list[SparseTensorProto] = []
         self.imports: list[onnx.OperatorSetIdProto] = []
         self.stated: dict[str, TensorType] = {}  # types of tensors that ONNX's shape inference cannot know
@@ -181,19 +184,19 @@ class _Writer:
             return
         if self.stubs is not None and term.op == "Const" and self.array(term).size > SMALL and term.type is not None:
             self.stubs[name] = term
-            dtype = onnx.TensorProto.DataType.Value(term.type.dtype.upper())
-            self.weights.append(onnx.TensorProto(name=name, data_type=dtype, dims=self.array(term).shape))
+            data_type = onnx.TensorProto.DataType.Value(term.type.dtype.upper())
+            self.weights.add(name=name, data_type=data_type, dims=self.array(term).shape)
             return
         if term.op in CLOSED_FORM and (term.type is None or term.type.concrete() is None):
             for node in export_filled(term, self.opset, name, self.parameter, self.sizes):
                 node.name = self.node_name(f"{node.op_type}_{name}")
                 self.nodes.append(node)
             return
-        tensor = to_proto(self.array(term), term.type.dtype if term.type is not None else "float", name)
+        dtype = term.type.dtype if term.type is not None else "float"
         if self.model.skeleton.ir_version >= 4 or name in self.inputs:
-            self.weights.append(tensor)
+            fill_proto(self.weights.add(), self.array(term), dtype, name)
         else:
-            self.front.append(constant_node(tensor, name, self.node_name(name)))
+            self.front.append(constant_node(to_proto(self.array(term), dtype, name), name, self.node_name(name)))
 
     def array(self, term: Term) -> Array:
         if term.op == "Const":
@@ -283,13 +286,10 @@ class _Writer:
             rename_captured(graph, new)
 
     def assemble(self) -> onnx.ModelProto:
-        model = onnx.ModelProto()
-        model.CopyFrom(self.model.skeleton)
-        graph = model.graph
+        model, graph = self.proto, self.proto.graph
         self.relist(graph)
         graph.node.extend(self.front)
         graph.node.extend(self.nodes)
-        graph.initializer.extend(self.weights)
         graph.sparse_initializer.extend(self.sparse)
         model.opset_import.extend(self.imports)
         model.opset_import.extend(_missing_imports(model))
@@ -310,10 +310,10 @@ class _Writer:
 
     def relist(self, graph: onnx.GraphProto) -> None:
         """List used weights as inputs as well, under all of their names, as IR versions before 4 require."""
-        there = {tensor.name for tensor in self.weights}
+        there = {tensor.name for tensor in self.weights[self.defaults :]}
         for name, term in self.model.listed_weights.items():
             if name not in there and (term, 0) in self.named:
-                self.weights.append(to_proto(self.array(term), term.type.dtype if term.type else "float", name))
+                fill_proto(self.weights.add(), self.array(term), term.type.dtype if term.type else "float", name)
                 there.add(name)
         gone = self.model.listed_weights.keys() - there
         inputs = [value for value in graph.input if value.name not in gone]

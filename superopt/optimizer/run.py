@@ -66,7 +66,6 @@ def run(
     start_child()
     options = options.as_run()
     pace = Pace(options.budget_s, is_timed=options.is_timed)
-    target = resolve_target(options.ep, options.threads, options.target)
     device = options.load_device()  # refused before the model is read
     with phases("read", "reading the model"):
         source = Source(model)
@@ -74,6 +73,7 @@ def run(
         terms = source.terms
     if options.quick:  # its few seconds are those after the reading
         pace = Pace(options.budget_s, is_timed=False)
+    target = resolve_target(options.ep, options.threads, options.target)  # the child loads the runtime meanwhile
     own = None if options.rules is None else Path(options.rules)
     rules, certificates = chosen_rules(own, map(Path, options.add_rules), options.skip_rules)
 

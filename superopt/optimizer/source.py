@@ -39,7 +39,7 @@ class Source:
             self.path = self.runnable = Path(model)
             data = read_bytes(self.path)
             self.proto = parse_proto(data, str(self.path))
-        self._content = hashlib.blake2b(data, digest_size=16)
+        self._content = hashlib.sha256(data)
         self._bytes = len(data)
 
     @property
@@ -67,7 +67,7 @@ class Source:
         with contextlib.suppress(OSError):
             if self.path is not None:
                 data = self.path.read_bytes()
-                if hashlib.blake2b(data, digest_size=16).digest() == self._content.digest():
+                if hashlib.sha256(data).digest() == self._content.digest():
                     return data
         content: bytes = self.proto.SerializeToString()
         return content
@@ -101,7 +101,7 @@ class Source:
 
 def model_digest(model: bytes | Path) -> str:
     """Return the hash of a model, in bytes or in a file, and of its external data. Raises OSError."""
-    state = hashlib.blake2b(digest_size=16)
+    state = hashlib.sha256()
     if isinstance(model, bytes):
         state.update(model)
         return state.hexdigest()
@@ -110,7 +110,7 @@ def model_digest(model: bytes | Path) -> str:
     return state.hexdigest()
 
 
-def _hash_file(state: hashlib.blake2b, path: Path) -> None:
+def _hash_file(state: hashlib._Hash, path: Path) -> None:
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK_BYTES):
             state.update(chunk)

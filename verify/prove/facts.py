@@ -6,17 +6,19 @@ follows from an interval argument; giving up is never an answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, TypeAlias
 
 import z3
 
-from superopt.ir.dim import Atom, Dim, Quotient, Size, symbols_of
+from superopt.ir.dim import symbols_of
 from superopt.ops.algebra import Guard
 from verify.propose.points import completed, simple_points
 from verify.prove.bounds import Ranges, Witness, satisfies
+from verify.prove.encoding import Encoder
 from verify.prove.real_queries import RealQuery
 
 __all__ = ["Effort", "Facts", "FindModel", "Observer", "Query", "SolverQuery", "encoded_query", "solver_version"]
@@ -80,7 +82,6 @@ class Facts:
         self._witnesses = [w for w in witnesses if satisfies(w, self.guards)]
         self._answers: dict[Guard, bool] = {}
         self._easy: dict[Guard, bool] = {}
-        self._solvers: dict[bool, tuple[z3.Solver, bool]] = {}
         self._children: dict[tuple[Guard, ...], Facts] = {}
 
     def extended(self, guards: Iterable[Guard]) -> Facts:
@@ -160,16 +161,15 @@ class Facts:
         solver = z3.Solver(ctx=self.shared.context)
         solver.set("ctrl_c", False)  # else an interrupt is answered by "unknown", and goes unheard
         solver.set("rlimit", _RESOURCES)
-        encoder = _Encoder(True, self.shared.context)
+        encoder = self.shared.encoder(True)
         for guard in self.guards:
-            solver.add(encoder.guard(guard))
-        names = sorted({name for guard in self.guards for name in symbols_of(guard.value)})
-        unknowns = {name: z3.Int(name, self.shared.context) for name in names}
+            encoded = encoder.encoded(guard)
+            solver.add(encoded.formula, *encoded.definitions)
+        unknowns = {name: encoder.unknown(name) for name in sorted(self.names)}
         for name, unknown in unknowns.items():
             solver.add(unknown <= most)
             if ".shape" in name:
                 solver.add(unknown >= least)
-        solver.add(encoder.definitions())
         for name, unknown in unknowns.items() if wish is not None else ():
             assert wish is not None
             for value in wish(name):
@@ -181,7 +181,7 @@ class Facts:
         if solver.check() != z3.sat:
             return None
         found = solver.model()
-        return {name: found.eval(unknown, model_completion=True).as_long() for name, unknown in unknowns.items()}
+        return {name: encoder.value(found, name) for name in unknowns}
 
     def _violated(self, guard: Guard) -> bool:
         """Return True if the guard fails at a known point where the facts hold."""
@@ -210,53 +210,83 @@ class Facts:
         """
         self.shared.spend()
         for exact in ways:
-            solver, weakened = self._prepared(exact)
-            solver.push()
-            if goal is not None:
-                encoded, definitions, more = self.shared.encoded(goal, exact)
-                weakened = weakened or more
-                solver.add(z3.Not(encoded), *definitions)
-            answer = solver.check()
-            if answer == z3.sat and not weakened and len(self._witnesses) < _MOST_WITNESSES:
-                self._remember(solver.model(), goal)
-            solver.pop()
+            sought = self.names | (frozenset() if goal is None else symbols_of(goal.value))
+            has_room = len(self._witnesses) < _MOST_WITNESSES
+            answer, point = self.shared.scopes(exact).ask(self.guards, goal, sought if has_room else ())
+            if point and satisfies(point, self.guards):
+                self._witnesses.append(point)
             if answer == z3.unsat:
                 if self.shared.observer is not None:
                     self.shared.observer(Query(self.guards, goal, exact))
                 return True
-            if answer == z3.sat and not weakened:
+            if answer == z3.sat:
                 return False
         return False
 
-    def _remember(self, model: z3.ModelRef, goal: Guard | None) -> None:
-        names = self.names | (frozenset() if goal is None else symbols_of(goal.value))
-        context = self.shared.context
-        point = {n: model.eval(z3.Int(n, context), model_completion=True).as_long() for n in sorted(names)}
-        if satisfies(point, self.guards):
-            self._witnesses.append(point)
 
-    def _prepared(self, exact: bool) -> tuple[z3.Solver, bool]:
-        """Return a solver with the facts asserted, and True if the assertions are weaker than the facts."""
-        if exact not in self._solvers:
-            solver = z3.SimpleSolver(ctx=self.shared.context)
-            solver.set("ctrl_c", False)  # else an interrupt is answered by "unknown", and goes unheard
-            solver.set("rlimit", _NONLINEAR if exact else _RESOURCES)
-            weakened = False
-            for guard in self.guards:
-                encoded, definitions, more = self.shared.encoded(guard, exact)
-                solver.add(encoded, *definitions)
-                weakened = weakened or more
-            self._solvers[exact] = (solver, weakened)
-        return self._solvers[exact]
+class _Scopes:
+    """The solver for the queries of one kind in a proof, with the guards of the last query, each in its own scope.
+
+    Facts extend each other, so most queries begin with the guards of the one before.
+    """
+
+    def __init__(self, encoder: Encoder, context: z3.Context, resources: int) -> None:
+        self._encoder, self._context = encoder, context
+        self._solver = solver = z3.SimpleSolver(ctx=context)
+        solver.set("ctrl_c", False)  # else an interrupt is answered by "unknown", and goes unheard
+        solver.set("rlimit", resources)
+        self._held: list[Guard] = []
+        self._weaker = [False]  # whether the assertions are weaker than the first guards, for each number of them
+
+    def ask(
+        self, guards: Sequence[Guard], goal: Guard | None, sought: Iterable[str]
+    ) -> tuple[z3.CheckSatResult, Witness]:
+        """Return Z3's answer for (guards and not goal), and if it is sat, the values of the symbols `sought`.
+
+        The answer is "unknown" if the assertions are satisfiable but weaker than that.
+        """
+        self._hold(guards)
+        weaker = self._weaker[-1]
+        self._solver.push()
+        if goal is not None:
+            encoded = self._encoder.encoded(goal)
+            weaker = weaker or encoded.weaker
+            self._assert(z3.Not(encoded.formula), *encoded.definitions)
+        answer, point = self._solver.check(), {}
+        if answer == z3.sat and weaker:
+            answer = z3.unknown
+        elif answer == z3.sat and sought:
+            model = self._solver.model()
+            point = {name: self._encoder.value(model, name) for name in sorted(sought)}
+        self._solver.pop()
+        return answer, point
+
+    def _hold(self, guards: Sequence[Guard]) -> None:
+        common = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(self._held, guards, strict=False))
+        kept = sum(1 for _ in common)
+        if kept < len(self._held):
+            self._solver.pop(len(self._held) - kept)
+            del self._held[kept:], self._weaker[kept + 1 :]
+        for guard in guards[kept:]:
+            encoded = self._encoder.encoded(guard)
+            self._solver.push()
+            self._assert(encoded.formula, *encoded.definitions)
+            self._held.append(guard)
+            self._weaker.append(encoded.weaker or self._weaker[-1])
+
+    def _assert(self, *formulas: z3.BoolRef) -> None:
+        for formula in formulas:  # `Solver.add` looks for quantifiers and more at each
+            z3.Z3_solver_assert(self._context.ref(), self._solver.solver, formula.as_ast())
 
 
 class Shared:
-    """Shared state of all facts of one proof: Z3's context, encoded guards, the limit and the observer of queries."""
+    """Shared state of all facts of one proof: Z3's context and solvers, the limit and the observer of queries."""
 
     def __init__(self, observer: Observer | None = None) -> None:
         self.observer = observer
         self._left: int | None = None  # queries left; None: no limit
-        self._encoded: dict[tuple[Guard, bool], tuple[z3.BoolRef, list[z3.BoolRef], bool]] = {}
+        self._encoders: dict[bool, Encoder] = {}
+        self._scopes: dict[bool, _Scopes] = {}
 
     def allow(self, questions: int | None) -> None:
         """Allow so many more queries (None: no limit). A count, because times differ from run to run."""
@@ -274,73 +304,25 @@ class Shared:
         """The Z3 context, made at the first query: many proofs need none."""
         return z3.Context()
 
-    def encoded(self, guard: Guard, exact: bool) -> tuple[z3.BoolRef, list[z3.BoolRef], bool]:
-        """Return the encoded guard, the definitions of its quotients, and True if the encoding is weaker."""
-        key = (guard, exact)
-        if key not in self._encoded:
-            encoder = _Encoder(exact, self.context)
-            encoded, definitions = encoder.guard(guard), encoder.definitions()
-            self._encoded[key] = (encoded, definitions, encoder.weakened)
-        return self._encoded[key]
+    def encoder(self, exact: bool) -> Encoder:
+        """Return the formulas of guards, for queries of one kind."""
+        if exact not in self._encoders:
+            self._encoders[exact] = Encoder(exact, self.context)
+        return self._encoders[exact]
+
+    def scopes(self, exact: bool) -> _Scopes:
+        """Return the solver for queries of one kind."""
+        if exact not in self._scopes:
+            self._scopes[exact] = _Scopes(self.encoder(exact), self.context, _NONLINEAR if exact else _RESOURCES)
+        return self._scopes[exact]
 
 
 def encoded_query(query: Query, context: z3.Context) -> list[z3.BoolRef]:
     """Encode the query anew: a solver that has answered it holds simplified assertions (at times only `false`)."""
-    encoder = _Encoder(query.exact, context)
-    found = [encoder.guard(guard) for guard in query.facts]
+    encoder = Encoder(query.exact, context)
+    found = [encoder.encoded(guard) for guard in query.facts]
+    formulas = [each.formula for each in found]
     if query.goal is not None:
-        found.append(z3.Not(encoder.guard(query.goal)))
-    return found + encoder.definitions()
-
-
-class _Encoder:
-    """Encodes sizes as Z3 integers. Unless `exact`, each product of symbols is a fresh unknown (a sound weakening)."""
-
-    def __init__(self, exact: bool, context: z3.Context) -> None:
-        self.exact, self.weakened, self.context = exact, False, context
-        self._quotients: dict[Quotient, z3.ArithRef] = {}
-
-    def guard(self, guard: Guard) -> z3.BoolRef:
-        value = self.size(guard.value)
-        return value == 0 if guard.relation == "==" else value >= 0
-
-    def size(self, value: Size) -> z3.ArithRef:
-        if isinstance(value, int):
-            return z3.IntVal(value, self.context)
-        total = []
-        for monomial, coefficient in value.terms:
-            total.append(self._monomial(monomial) * coefficient if monomial else z3.IntVal(coefficient, self.context))
-        return z3.Sum(total) if len(total) > 1 else total[0]  # SMT-LIB has no sum of one term
-
-    def _monomial(self, monomial: tuple[Atom, ...]) -> z3.ArithRef:
-        atoms = [self._atom(atom) for atom in monomial]
-        if len(atoms) == 1:
-            return atoms[0]
-        if not self.exact:
-            self.weakened = True
-            return z3.Int("product " + " * ".join(map(str, monomial)), self.context)
-        result = atoms[0]
-        for atom in atoms[1:]:
-            result = result * atom
-        return result
-
-    def _atom(self, atom: Atom) -> z3.ArithRef:
-        if isinstance(atom, str):
-            return z3.Int(atom, self.context)
-        if atom not in self._quotients:
-            self._quotients[atom] = z3.Int(f"quotient {atom}", self.context)
-        return self._quotients[atom]
-
-    def definitions(self) -> list[z3.BoolRef]:
-        """Return d*q <= n < d*q + d and 0 < d for every encoded quotient q = floor(n / d)."""
-        result: list[z3.BoolRef] = []
-        done: set[Quotient] = set()
-        while len(done) < len(self._quotients):
-            for quotient in list(self._quotients):
-                if quotient in done:
-                    continue
-                done.add(quotient)
-                n, d = quotient.numerator, quotient.denominator
-                product = d * Dim((((quotient,), 1),))
-                result += [self.size(n - product) >= 0, self.size(product + d - 1 - n) >= 0, self.size(d) >= 1]
-        return result
+        found.append(encoder.encoded(query.goal))
+        formulas.append(z3.Not(found[-1].formula))
+    return formulas + [definition for each in found for definition in each.definitions]

@@ -29,7 +29,7 @@ def element_types(terms: Iterable[Term]) -> dict[str, str]:
     """Return the element types of the variables, by their names, without those of type "float"."""
     return {
         str(t.attr("name")): t.type.dtype
-        for t in topological(tuple(terms))
+        for t in topological(terms)
         if t.op == "Var" and t.type is not None and t.type.dtype != "float"
     }
 

@@ -30,7 +30,7 @@ from verify.prove.symbolic import Symbolic
 from verify.stability.classes import EXACT, UNSTABLE, Stability
 from verify.stability.computation import computes_alike
 from verify.stability.inequalities import Inequalities, Inequality
-from verify.stability.linear_program import smallest_factor
+from verify.stability.linear_program import LinearPrograms
 from verify.stability.monomials import Monomials
 from verify.stability.normwise import normwise_factor
 from verify.stability.ranges import before_results, exponents, is_bounded
@@ -238,6 +238,7 @@ def _outputs(
     one, other = meaning.scalar(left, place), meaning.scalar(right, place)
     whole = by_digits(sums, len(place), here.guards, (one.error, other.error, one.value, other.value))
     comparison = Comparison(sums, _STEPS)
+    bounds = _Bounds(sums, comparison, fractions)
 
     def factors(case: Indexed) -> Factors:
         sides = Sides(*case.sums)
@@ -247,7 +248,7 @@ def _outputs(
             return [None, None]  # sums over tables have too many cases
         defined = tuple(dict.fromkeys(partial_applications(sides.left + sides.right, branches=False)))
         given = Given(facts.rebuilt(case.guards), (), defined)
-        return _Bounds(sums, comparison, fractions).compared(given, sides)
+        return bounds.compared(given, sides)
 
     facts.shared.allow(_QUERIES)
     try:
@@ -305,6 +306,7 @@ class _Bounds:
 
     def __init__(self, algebra: Symbolic, comparison: Comparison, fractions: Sequence[str]) -> None:
         self._algebra, self._comparison, self._fractions = algebra, comparison, fractions
+        self._programs = LinearPrograms()
 
     def compared(self, given: Given, sides: Sides) -> Factors:
         if given.facts.inconsistent():
@@ -340,7 +342,8 @@ class _Bounds:
         found: Factors = [None, None]
         for more in Inequalities(self._algebra, self._comparison, given, monomials, self._fractions).stages():
             known += more
-            found = [smallest_factor(before, after, known), smallest_factor(after, before, known)]
+            smallest = self._programs.smallest_factor
+            found = [smallest(before, after, known), smallest(after, before, known)]
             if None not in found:
                 break
         return found

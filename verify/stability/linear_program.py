@@ -9,40 +9,47 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import cache
+from functools import cache, cached_property
 
 import z3
 
 from verify.stability.inequalities import Inequality
 from verify.stability.monomials import Combination
 
-__all__ = ["smallest_factor"]
+__all__ = ["LinearPrograms"]
 
 _RESOURCES = 20_000_000
 
 
-def smallest_factor(left: Combination, right: Combination, known: Sequence[Inequality]) -> Fraction | None:
-    """Return a K with right <= K * left, the smallest that follows from the inequalities; None if none is found."""
-    if not any(right.values()):
-        return Fraction(0)
-    context = z3.Context()
-    solver = z3.Optimize(ctx=context)
-    solver.set("rlimit", _RESOURCES)
-    solver.set("ctrl_c", False)
-    factor = z3.Real("K", context)
-    weights = [z3.Real(f"w{k}", context) for k in range(len(known))]
-    solver.add(factor >= 0, *(weight >= 0 for weight in weights))
-    number = cache(lambda value: z3.RatVal(value.numerator, value.denominator, context))  # few differ
-    for of_left, of_right, of_known in _columns(left, right, known).values():
-        terms = [weights[k] * number(-c) for k, c in of_known]
-        solver.add(z3.Sum([factor * number(of_left), *terms]) >= number(of_right))
-    solver.minimize(factor)
-    if solver.check() != z3.sat:
-        return None
-    model = solver.model()
-    found = [_value(model, weight) for weight in weights]
-    best = _value(model, factor)
-    return best if _follows(left, right, known, best, found) else None
+class LinearPrograms:
+    """The linear programs of one analysis. They share Z3's context, which takes 4 ms to make."""
+
+    @cached_property
+    def _context(self) -> z3.Context:
+        return z3.Context()
+
+    def smallest_factor(self, left: Combination, right: Combination, known: Sequence[Inequality]) -> Fraction | None:
+        """Return a K with right <= K * left, the smallest that follows from the inequalities; None if none is found."""
+        if not any(right.values()):
+            return Fraction(0)
+        context = self._context
+        solver = z3.Optimize(ctx=context)
+        solver.set("rlimit", _RESOURCES)
+        solver.set("ctrl_c", False)
+        factor = z3.Real("K", context)
+        weights = [z3.Real(f"w{k}", context) for k in range(len(known))]
+        solver.add(factor >= 0, *(weight >= 0 for weight in weights))
+        number = cache(lambda value: z3.RatVal(value.numerator, value.denominator, context))  # few differ
+        for of_left, of_right, of_known in _columns(left, right, known).values():
+            terms = [weights[k] * number(-c) for k, c in of_known]
+            solver.add(z3.Sum([factor * number(of_left), *terms]) >= number(of_right))
+        solver.minimize(factor)
+        if solver.check() != z3.sat:
+            return None
+        model = solver.model()
+        found = [_value(model, weight) for weight in weights]
+        best = _value(model, factor)
+        return best if _follows(left, right, known, best, found) else None
 
 
 _Column = tuple[Fraction, Fraction, list[tuple[int, Fraction]]]
