@@ -48,15 +48,22 @@ def _with_parameters(name: str) -> tuple[Use, Use]:
     )
 
 
-def _attention(added: Shape | None) -> Family:
+def _attention(added: Shape | None, *, scaled_operands: bool = False) -> Family:
     """MultiHeadAttention written out: a chain in which each operator accepts only few others as its operand.
 
-    Scores are multiplied by a number; what is added to them has the shape `added`.
+    Scores are multiplied by a number; with `scaled_operands`, queries or keys or both are. What is added to the scores
+    has the shape `added`.
     """
     heads = {"num_heads": 2, "scale": 1.0}
+    if scaled_operands:
+        scaled, product, scores = "Transpose|q|k", ("Mul|Transpose|Softmax", "Mul|Transpose"), "MatMul"
+        given = ("q|Mul", "k|Mul", "v")
+    else:
+        scaled, product, scores = "MatMul|q", ("Transpose|Softmax", "Transpose"), "MatMul|Mul"
+        given = ("q|Mul", "k", "v")
     own = () if added is None else (
-        Use("Add", {}, (2,), ("MatMul|Mul", "m")),
-        Use("MultiHeadAttention", heads, (4,), ("q|Mul", "k", "v", "m"), absent=3),
+        Use("Add", {}, (2,), (scores, "m")),
+        Use("MultiHeadAttention", heads, (4,), (*given, "m"), absent=3),
     )  # fmt: skip
     return Family(
         "fused",
@@ -65,15 +72,15 @@ def _attention(added: Shape | None) -> Family:
             Use("Reshape", {"shape": (0, 0, 2, -1)}, (1,), ("q|k|v",)),
             Use("Transpose", {"perm": _HEADS}, (1,), ("Reshape|MatMul",)),
             Use("Transpose", {"perm": (0, 2, 3, 1)}, (1,), ("Reshape",)),
-            Use("MatMul", {}, (2,), ("Transpose|Softmax", "Transpose")),
-            Use("Mul", {}, (2,), ("MatMul|q", "c")),
-            Use("Softmax", {"axis": -1}, (1,), ("MatMul|Mul|Add",)),
+            Use("MatMul", {}, (2,), product),
+            Use("Mul", {}, (2,), (scaled, "c")),
+            Use("Softmax", {"axis": -1}, (1,), (f"{scores}|Add",)),
             Use("Reshape", {"shape": (0, 0, -1)}, (1,), ("Transpose",)),
-            Use("MultiHeadAttention", heads, (3,), ("q|Mul", "k", "v")),
+            Use("MultiHeadAttention", heads, (3,), given),
             *own,
         ),
-        runtime=13,
-        folded=(0,) * 14,
+        runtime=13 + scaled_operands,
+        folded=(0,) * (14 + scaled_operands),
         elements=48,
         shapes=frozenset({(2, 3, 8), (2, 3, 2, 4), (2, 2, 3, 4), (2, 2, 4, 3), (2, 2, 3, 3)}),
         variation="attention",
@@ -152,6 +159,5 @@ FUSED: tuple[Family, ...] = (
         folded=(1, 1, 1),
         variation="matrix",
     ),
-    _attention(None),
-    _attention((2, 2, 3, 3)),
+    *(_attention(added, scaled_operands=scaled) for scaled in (False, True) for added in (None, (2, 2, 3, 3))),
 )

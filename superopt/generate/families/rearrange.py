@@ -137,6 +137,16 @@ _SHAPES: tuple[Family, ...] = (
         runtime=3,
         elements=42,
     ),
+    # A Transpose of the last two axes, with the axes of batch and heads merged: exporters write attention so.
+    _family(
+        inputs("x", (2, 3, 5, 4)),
+        (
+            *reshape((6, 5, 4), (6, 4, 5), (2, 3, 4, 5), slots=("x!Reshape",)),
+            *transpose((0, 2, 1), (0, 1, 3, 2), slots=("x!Transpose",)),
+        ),
+        runtime=3,
+        elements=120,
+    ),
     # A batch of one: Squeeze and Unsqueeze around products.
     _family(
         (*inputs("x", (1, 3, 4, 5)), *inputs("y", (1, 3, 5, 7))),

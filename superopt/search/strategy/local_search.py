@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from superopt.ir.term import Term, topological
+from superopt.properties import changes_shape_only, moves
 from superopt.search.cost.graph_cost import Price
 from superopt.search.match.graph_index import GraphIndex, run_time_terms
 from superopt.search.match.occurrence import Match
@@ -19,7 +20,7 @@ from superopt.search.strategy.search_context import SearchContext
 from superopt.search.strategy.selections import keeps_rank, movable_selections, selected_operator
 from superopt.search.strategy.state import SearchState, has_lost_core, neighbourhood
 
-__all__ = ["LocalSearch"]
+__all__ = ["LocalSearch", "merely_move"]
 
 _MAX_RUNNERS_UP = 32  # results of a region that are kept, to be timed if the best one is measured to be slower
 _MIN_COST_RATIO_OF_CANDIDATES = 1.02
@@ -180,14 +181,16 @@ class LocalSearch:
     def continue_fusion(self, state: SearchState) -> SearchState | None:
         """Return a state with fewer operators after one rewrite with several roots, whatever its cost; None if none.
 
-        Rewrites near the inputs come first, so that operands are merged before the operators that join them.
+        Rewrites near the inputs come first, so that operands are merged before the operators that join them. Operators
+        that `merely_move` data are not merged.
         """
         depth: dict[Term, int] = {}
         for term in topological(state.outputs):
             depth[term] = 1 + max((depth[i] for i in term.inputs if i is not None), default=0)
         rewrites = self.expander.expand(state, multi_root_only=True)
         for price, found in sorted(rewrites, key=lambda item: max(map(depth.__getitem__, item.match.roots))):
-            child = self.apply(state, found) if price.nodes < state.price.nodes else None
+            is_smaller = price.nodes < state.price.nodes and not merely_move(found.roots)
+            child = self.apply(state, found) if is_smaller else None
             if child is not None and child.price.nodes < state.price.nodes:
                 return child
         return None
@@ -229,3 +232,11 @@ class LocalSearch:
             if child is not None:
                 return child
         return None
+
+
+def merely_move(siblings: Sequence[Term]) -> bool:
+    """Return True if all siblings move data in memory and compute nothing.
+
+    One Transpose of the keys of several attentions saves little, and no rule for an attention sees its own keys then.
+    """
+    return all(moves(sibling.op) and not changes_shape_only(sibling.op) for sibling in siblings)

@@ -31,7 +31,7 @@ from superopt.ir.term import Term
 from superopt.search.match.graph_index import run_time_terms
 from superopt.search.strategy.efforts import Effort, effort_plan
 from superopt.search.strategy.expander import PricedMatch
-from superopt.search.strategy.local_search import LocalSearch
+from superopt.search.strategy.local_search import LocalSearch, merely_move
 from superopt.search.strategy.search_context import SearchContext
 from superopt.search.strategy.state import SearchState, as_search_root
 
@@ -135,7 +135,7 @@ class RegionSearch:
         self._begun_at = self._found_at = self.expanded
 
     def fuse_siblings(self) -> None:
-        """Merge sibling operators where that pays, and then their users; do nothing else.
+        """Merge sibling operators that compute something where that pays, and then their users; do nothing else.
 
         Merging continues along the users, because the Split of a merged result disappears once merged operators read
         all of its parts.
@@ -143,7 +143,7 @@ class RegionSearch:
         local = self._local
         max_time_ps = self.alpha * self.base.price.time_ps
         for _, found in local.expander.expand(self.start, max_time_ps=max_time_ps, siblings_only=True):
-            state = local.apply(self.start, found)
+            state = None if merely_move(found.roots) else local.apply(self.start, found)
             while state is not None:
                 self._accept(state)
                 state = local.continue_fusion(state)
