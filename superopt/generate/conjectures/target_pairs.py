@@ -81,7 +81,7 @@ def _joint(whole: Mapping[int, Term], number: int, graphs: list[Term]) -> Iterat
 
 def _contains(lhs: tuple[Term, ...], rhs: tuple[Term, ...]) -> bool:
     """Return True if the target is a proper part of the graph that should replace it."""
-    return lhs[-1] in set(topological(rhs[-1].inputs))  # type: ignore[arg-type]
+    return lhs[-1] in set(topological(filter(None, rhs[-1].inputs)))
 
 
 def _ingredients(terms: tuple[Term, ...]) -> tuple[str, ...]:

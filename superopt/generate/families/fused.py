@@ -87,6 +87,43 @@ def _attention(added: Shape | None, *, scaled_operands: bool = False) -> Family:
     )
 
 
+def _attention_of_heads(added: Shape | None, scaled: str) -> Family:
+    """MultiHeadAttention of heads that are split already, however that was done: they are merged before it.
+
+    `scaled` (keys, scores or nothing) is multiplied by a number. What is added to the scores has the shape `added`.
+    """
+    heads = {"num_heads": 3, "scale": 1.0}
+    given = ("Row|Scaled row" if scaled else "Row", "Row", "Row")
+    columns = "Transpose[perm=[0, 1, 3, 2]](k)"
+    scores = f"MatMul(q, {f'Mul({columns}, c)' if scaled == 'keys' else columns})"
+    scores = f"Mul({scores}, c)" if scaled == "scores" else scores
+    scores = f"Add({scores}, m)" if added is not None else scores
+    attention = f"MatMul(Softmax[axis=-1]({scores}), v)"
+    return Family(
+        "fused",
+        (
+            *inputs("q k v", (2, 3, 5, 4)),
+            *(inputs("c", (), "c", True) if scaled else ()),
+            *(inputs("m", added, "m") if added is not None else ()),
+        ),
+        (
+            Use("Transpose", {"perm": _HEADS}, (1,), ("q|k|v",), made="Rows"),
+            Use("Reshape", {"shape": (0, 0, -1)}, (1,), ("Rows",), made="Row"),
+            *((Use("Mul", {}, (2,), ("Row", "c"), made="Scaled row"),) if scaled else ()),
+            Use("MultiHeadAttention", heads, (3,), given)
+            if added is None
+            else Use("MultiHeadAttention", heads, (4,), (*given, "m"), absent=3),
+        ),
+        runtime=8,
+        folded=(0,) * 9,
+        elements=150,
+        shapes=frozenset({(2, 3, 5, 4), (2, 3, 5, 5), (2, 5, 3, 4), (2, 5, 12)}),
+        variation="attention",
+        targets=(f"Reshape[allowzero=0, shape=[0, 0, -1]](Transpose[perm=[0, 2, 1, 3]]({attention}))",),
+        most=1 << 10,
+    )
+
+
 FUSED: tuple[Family, ...] = (
     # FusedConv with a function that has parameters: a Conv and the function after it.
     Family(
@@ -160,4 +197,5 @@ FUSED: tuple[Family, ...] = (
         variation="matrix",
     ),
     *(_attention(added, scaled_operands=scaled) for scaled in (False, True) for added in (None, (2, 2, 3, 3))),
+    *(_attention_of_heads(added, scaled) for added in (None, (2, 3, 5, 5)) for scaled in ("", "keys", "scores")),
 )

@@ -42,7 +42,7 @@ def generalise(equation: GroundEquation, check: SamplingCheck) -> Schema | None:
     starts: list[tuple[int, int, Draft]] = []
     for ones in dict.fromkeys((frozenset[str](), equation.weights, frozenset(names.values()))):
         draft = Draft(equation, names, {}, {}, {}, ones)
-        for first in filter(None, (draft, with_shape_entries(draft))):
+        for first in filter(None, (draft, with_shape_entries(draft), *_with_sizes_as_heads(draft))):
             start = with_symbolic_sizes(first, check)
             if start is not None:
                 schema = start.schema()
@@ -132,6 +132,14 @@ def _with_heads(draft: Draft, check: SamplingCheck) -> Draft:
         if wider.bound and check.holds(schema.rule, schema.base):
             draft = wider
     return draft
+
+
+def _with_sizes_as_heads(draft: Draft) -> Iterator[Draft]:
+    """Yield the draft with a size of a variable as the number of heads: heads may be an axis already."""
+    for value, at in draft.slots().get("num_heads", {}).items():
+        for size, number in draft.sizes():
+            if number == value:
+                yield draft.filling(dict.fromkeys(at, size), {}, "num_heads")
 
 
 def _with_marks(draft: Draft, check: SamplingCheck) -> Draft:
