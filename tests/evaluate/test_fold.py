@@ -17,6 +17,14 @@ from tests.support.runtime_oracle import session
 Shape = tuple[int, ...]
 
 
+def test_a_view_is_stored_in_the_order_of_its_elements() -> None:
+    weights: dict[str, np.ndarray] = {}
+    rows = np.arange(6, dtype=np.float32).reshape(2, 3)
+    assert constant(rows.T, "float", weights) is constant(np.array(rows.T, order="C"), "float", weights)
+    assert all(array.flags.c_contiguous for array in weights.values())
+    assert constant(np.array(7, np.int64), "int64", weights).type == TensorType("int64", ())
+
+
 def test_constants_are_recognised_bit_by_bit() -> None:
     weights: dict[str, np.ndarray] = {}
     assert constant(np.zeros((2, 3), np.float32), "float", weights) is make("Zeros", (), {"shape": (2, 3)})

@@ -52,6 +52,19 @@ CASES = {
         {"x": (4, 6)},
         "Gather[axis=-1, indices=j](Pad[pads=[0, 0, 0, a0], value=0.0](x)) = Gather[axis=-1, indices=j](x)",
     ),
+    "the number of heads is an axis, if heads are split already": (
+        "Reshape[allowzero=0, shape=[0, 0, -1]](Transpose[perm=[0, 2, 1, 3]](MatMul(Softmax[axis=-1](MatMul(q, "
+        "Transpose[perm=[0, 1, 3, 2]](k))), v)))",
+        "MultiHeadAttention[num_heads=3, scale=1.0](Reshape[allowzero=0, shape=[0, 0, -1]](Transpose[perm=[0, 2, 1, 3]]"
+        "(q)), Reshape[allowzero=0, shape=[0, 0, -1]](Transpose[perm=[0, 2, 1, 3]](k)), Reshape[allowzero=0, "
+        "shape=[0, 0, -1]](Transpose[perm=[0, 2, 1, 3]](v)))",
+        {"q": (2, 3, 5, 4), "k": (2, 3, 5, 4), "v": (2, 3, 5, 4)},
+        "Reshape[allowzero=0, shape=[0, 0, -1]](Transpose[perm=p2](MatMul(Softmax[axis=-1](MatMul(q, "
+        "Transpose[perm=p](k))), v))) = MultiHeadAttention[num_heads=q.shape[-3], scale=1.0]("
+        "Reshape[allowzero=0, shape=[0, 0, -1]](Transpose[perm=p2](q)), "
+        "Reshape[allowzero=0, shape=[0, 0, -1]](Transpose[perm=p2](k)), "
+        "Reshape[allowzero=0, shape=[0, 0, -1]](Transpose[perm=p2](v)))",
+    ),
     "a Conv of single points is left of any window, but its own pads are none": (
         f"AveragePool[count_include_pad=0, dilations=[1, 1], kernel_shape=[2, 2], pads=[0, 0, 0, 0], strides=[2, 2]]"
         f"(Conv[{ONE}, pads=[0, 0, 0, 0], {STILL}](x, U))",
@@ -98,7 +111,7 @@ def test_rule(name: str) -> None:
     left, right, shapes, rule = CASES[name]
     types = {variable: tensor(*shape) for variable, shape in shapes.items()}
     variables = tuple(Variable(v, shape, v, v.isupper()) for v, shape in shapes.items())
-    family = Family("x", variables, (), 2, variation="conv" if len(shapes["x"]) == 4 else "")
+    family = Family("x", variables, (), 2, variation="conv" if len(shapes.get("x", ())) == 4 else "")
     evaluator = Evaluator(0)
     equation = GroundEquation(parse_terms(left, types), parse_terms(right, types), family)
     found = generalise(equation, SamplingCheck(evaluator, 0))

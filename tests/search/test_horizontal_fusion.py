@@ -10,7 +10,8 @@ from superopt.ir.notation import parse_rule, parse_terms, show_rule
 from superopt.ir.term import Term, topological, var
 from superopt.ir.types import tensor
 from superopt.rulebook.commutative import operand_orders
-from superopt.search import AnalyticCost, search
+from superopt.rulebook.loading import load_rules
+from superopt.search import AnalyticCost, device_of, search
 from superopt.search.match.graph_index import GraphIndex, index_key, node_of
 from superopt.search.match.matcher import Matcher
 from superopt.search.match.rule_index import RuleIndex
@@ -151,6 +152,17 @@ def test_the_search_introduces_no_unavailable_operator() -> None:
     assert count(search(outputs, rules, believe, AnalyticCost(), position={}).outputs, "Mish") == 1
     kept = search(outputs, rules, believe, AnalyticCost(), position={}, available=lambda one: one.op != "Mish")
     assert kept.outputs == outputs
+
+
+def test_transposed_keys_of_several_attentions_stay_apart() -> None:
+    """The projections of one context are merged. One Transpose of all keys would hide each from rules for attention."""
+    context, outputs = var("x", tensor(1, 64, WIDTH)), []
+    for k in range(4):
+        keys = make("Transpose", (make("MatMul", (context, const(f"w{k}", WIDTH, 16))),), {"perm": (0, 2, 1)})
+        outputs.append(make("MatMul", (var(f"q{k}", tensor(1, 8, 16)), keys)))
+    found = search(outputs, load_rules(), believe, AnalyticCost(device_of("cuda_h200")), position={}, efforts=0).outputs
+    assert count(found, "MatMul") + count(found, "FusedMatMul") == 5
+    assert not any(term.op == "Transpose" and term.inputs[0].op == "Concat" for term in topological(found))  # type: ignore[union-attr]
 
 
 def test_wide_rules_are_those_that_fit_the_operators_there() -> None:
