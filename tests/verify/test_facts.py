@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 
+import pytest
+import z3
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from superopt.ir.dim import Size, evaluate, floor_div, symbol
 from superopt.ops.algebra import Guard
-from verify.prove.facts import Facts
+from verify.prove.facts import Facts, _Scopes
 
 NAMES = ("a", "b", "c")
 ATOMS: tuple[Size, ...] = (
@@ -68,3 +71,29 @@ def test_earlier_questions_change_no_answer(start: list[Guard], asked: list[tupl
         linear = all(map(is_linear, (*start, *more, *([goal] if goal else []))))
         found, alone = answer(facts, more, goal), answer(Facts(start), more, goal)
         assert found == alone or not linear  # Z3 may give up on products in one order of questions only
+
+
+@pytest.mark.parametrize("is_asserted", [False, True])
+@pytest.mark.parametrize("number", range(6))
+def test_an_interrupt_leaves_no_guard_behind(number: int, is_asserted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proof that is given up may be interrupted anywhere. Facts that are asked again then are only their own."""
+    a, b, c = map(symbol, NAMES)
+    facts = Facts([Guard("<=", a + b + c)])
+    calls, assert_formulas = itertools.count(), _Scopes._assert
+
+    def interrupted(scopes: _Scopes, *formulas: z3.BoolRef) -> None:
+        is_now = next(calls) == number
+        if is_asserted or not is_now:
+            assert_formulas(scopes, *formulas)
+        if is_now:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
+        patch.setattr(_Scopes, "_assert", interrupted)
+        here = facts.extended([Guard("<=", a - b - c), Guard("<=", b - c)])
+        for goal in (a - 2 * c, a - c - b + 1, a - c):
+            here.entails(Guard("<=", goal))
+    assert next(calls) > number
+    assert not facts.entails(Guard("<=", a - b - c))
+    assert not facts.extended([Guard("<=", b - c)]).entails(Guard("<=", a - 2 * c))
+    assert facts.extended([Guard("<=", a - b - c), Guard("<=", b - c)]).entails(Guard("<=", a - 2 * c))

@@ -258,21 +258,21 @@ class _Scopes:
         elif answer == z3.sat and sought:
             model = self._solver.model()
             point = {name: self._encoder.value(model, name) for name in sorted(sought)}
-        self._solver.pop()
         return answer, point
 
     def _hold(self, guards: Sequence[Guard]) -> None:
+        """Assert these guards and no others. The last goal goes too, and whatever an interrupt has left."""
         common = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(self._held, guards, strict=False))
-        kept = sum(1 for _ in common)
-        if kept < len(self._held):
-            self._solver.pop(len(self._held) - kept)
-            del self._held[kept:], self._weaker[kept + 1 :]
+        scopes = self._solver.num_scopes()
+        kept = min(scopes, sum(1 for _ in common))
+        self._solver.pop(scopes - kept)
+        del self._held[kept:], self._weaker[kept + 1 :]
         for guard in guards[kept:]:
             encoded = self._encoder.encoded(guard)
-            self._solver.push()
-            self._assert(encoded.formula, *encoded.definitions)
             self._held.append(guard)
             self._weaker.append(encoded.weaker or self._weaker[-1])
+            self._solver.push()
+            self._assert(encoded.formula, *encoded.definitions)
 
     def _assert(self, *formulas: z3.BoolRef) -> None:
         for formula in formulas:  # `Solver.add` looks for quantifiers and more at each
