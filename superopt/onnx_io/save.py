@@ -180,21 +180,14 @@ def _stem(path: Path) -> str:
 
 def _own_weights(path: Path) -> set[str]:
     """Return the names of the weight files of the model at `path`, as far as `save_model` has named them."""
-    if not any(_WEIGHTS.fullmatch(name) for name in _names(path.parent)):
-        return set()  # most models have none, and a large one takes seconds to read
     try:
+        if not any(map(_WEIGHTS.fullmatch, os.listdir(path.parent))):
+            return set()  # most models have none, and a large one takes seconds to read
         model = onnx.load(path, load_external_data=False)
     except Exception:  # noqa: BLE001 - whatever is there, it names no file that is known to be ours
         return set()
     names = {entry.value for tensor in all_tensors(model) for entry in tensor.external_data if entry.key == "location"}
     return set(filter(_WEIGHTS.fullmatch, names))
-
-
-def _names(folder: Path) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:  # it can be written to, and not be read
-        return []
 
 
 def _remove_unused(path: Path, old: Set[str], used: str = "") -> None:

@@ -22,7 +22,7 @@ from superopt.onnx_io.model import Array, Model, ModelError
 from superopt.onnx_io.simplify import read_simplified
 from superopt.onnx_io.subgraphs import captured
 from superopt.onnx_io.tensor_types import size_symbol, tensor_type, type_proto
-from superopt.onnx_io.tensors import to_proto
+from superopt.onnx_io.tensors import fill_proto
 
 __all__ = ["Body", "BodyKey", "body_interface", "read_bodies"]
 
@@ -87,7 +87,7 @@ def _read(model: Model, term: Term, attribute: onnx.AttributeProto, reserved: fr
             return None
         array = _constant_value(model, tensor)
         if array is not None:
-            proto.graph.initializer.append(to_proto(array, tensor.type.dtype, name))
+            fill_proto(proto.graph.initializer.add(), array, tensor.type.dtype, name)
             constants[name] = array
         else:
             certain = _proven(model, tensor)

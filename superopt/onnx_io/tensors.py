@@ -14,9 +14,7 @@ from superopt.evaluate import dtype_name, numpy_dtype
 from superopt.onnx_io.external_data import MappedArray, is_external, map_tensor, refer
 from superopt.onnx_io.model import Array, ModelError
 
-__all__ = ["constant_value", "fill_proto", "from_proto", "to_proto"]
-
-_LARGE = 1 << 16  # bytes
+__all__ = ["constant_value", "fill_proto", "from_proto"]
 
 
 def from_proto(tensor: TensorProto, label: str) -> tuple[Array, str]:
@@ -44,21 +42,17 @@ def _texts(values: Iterable[bytes]) -> Array:
     return np.fromiter(values, dtype=object)
 
 
-def to_proto(array: Array, dtype: str, name: str) -> TensorProto:
-    """Return the array as a tensor protobuf called `name`; a mapped array is a reference to its file."""
-    tensor = TensorProto()
-    fill_proto(tensor, array, dtype, name)
-    return tensor
-
-
 def fill_proto(tensor: TensorProto, array: Array, dtype: str, name: str) -> None:
-    """Make the empty `tensor` what `to_proto` returns. A message in its place in a model needs no further copy."""
+    """Make the empty `tensor` the array, called `name`; a mapped array becomes a reference to its file.
+
+    A message that is in its place in a model already needs no further copy.
+    """
     if dtype == "string":
         tensor.CopyFrom(helper.make_tensor(name, TensorProto.STRING, array.shape, list(array.reshape(-1))))
     elif isinstance(array, MappedArray) and array.extent is not None:
         tensor.MergeFrom(TensorProto(name=name, data_type=TensorProto.DataType.Value(dtype.upper()), dims=array.shape))
         refer(tensor, array.extent)
-    elif array.nbytes < _LARGE or sys.byteorder != "little" or array.dtype.isbuiltin != 1:
+    elif sys.byteorder != "little" or array.dtype.isbuiltin != 1:
         tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name))
     else:
         data_type = helper.np_dtype_to_tensor_dtype(array.dtype)

@@ -24,7 +24,7 @@ from superopt.onnx_io.nodes import export_filled, export_term
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS, FIRST_OPSET, OpSchema, is_extension, schema_of
 from superopt.onnx_io.size_arithmetic import SizeArithmetic
 from superopt.onnx_io.subgraphs import all_nodes, graphs_in, local_names, rename_captured, subgraphs
-from superopt.onnx_io.tensors import fill_proto, to_proto
+from superopt.onnx_io.tensors import fill_proto
 
 __all__ = ["write_model"]
 
@@ -192,11 +192,16 @@ class _Writer:
                 node.name = self.node_name(f"{node.op_type}_{name}")
                 self.nodes.append(node)
             return
-        dtype = term.type.dtype if term.type is not None else "float"
         if self.model.skeleton.ir_version >= 4 or name in self.inputs:
-            fill_proto(self.weights.add(), self.array(term), dtype, name)
+            self.fill(self.weights.add(), term, name)
         else:
-            self.front.append(constant_node(to_proto(self.array(term), dtype, name), name, self.node_name(name)))
+            tensor = onnx.TensorProto()
+            self.fill(tensor, term, name)
+            self.front.append(constant_node(tensor, name, self.node_name(name)))
+
+    def fill(self, tensor: onnx.TensorProto, term: Term, name: str) -> None:
+        """Make the empty `tensor` the constant `term`, called `name`."""
+        fill_proto(tensor, self.array(term), term.type.dtype if term.type is not None else "float", name)
 
     def array(self, term: Term) -> Array:
         if term.op == "Const":
@@ -313,7 +318,7 @@ class _Writer:
         there = {tensor.name for tensor in self.weights[self.defaults :]}
         for name, term in self.model.listed_weights.items():
             if name not in there and (term, 0) in self.named:
-                fill_proto(self.weights.add(), self.array(term), term.type.dtype if term.type else "float", name)
+                self.fill(self.weights.add(), term, name)
                 there.add(name)
         gone = self.model.listed_weights.keys() - there
         inputs = [value for value in graph.input if value.name not in gone]

@@ -162,7 +162,7 @@ def test_transposed_keys_of_several_attentions_stay_apart() -> None:
         outputs.append(make("MatMul", (var(f"q{k}", tensor(1, 8, 16)), keys)))
     found = search(outputs, load_rules(), believe, AnalyticCost(device_of("cuda_h200")), position={}, efforts=0).outputs
     assert count(found, "MatMul") + count(found, "FusedMatMul") == 5
-    assert {node_of(term).inputs[0].op for term in topological(found) if term.op == "Split"} == {"MatMul"}  # type: ignore[union-attr]
+    assert {node_of(term).inputs[0].op for term in topological(found) if term.op == "Split"} == {"MatMul"}  # type: ignore[union-attr]  # a Split has an operand
 
 
 def test_wide_rules_are_those_that_fit_the_operators_there() -> None:

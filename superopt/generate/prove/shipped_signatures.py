@@ -56,7 +56,7 @@ def variations(schema: Schema, variation: str) -> Iterator[Signature]:
         yield from _for_all_heads(base)
     for name, shape in base.shapes:
         if not shape:  # models often store scalars as tensors of rank 1, and rules for products unsqueeze those
-            for ones in ((1,), (1, 1))[: 2 if variation == "attention" else 1]:
+            for ones in ((1,), (1, 1)) if variation == "attention" else ((1,),):
                 yield replace(base, shapes=tuple((n, ones if n == name else s) for n, s in base.shapes))
 
 
