@@ -40,13 +40,12 @@ class _Commands(click.Group):
         module = importlib.import_module(f"superopt.cli.{cmd_name}_command")
         return versioned(getattr(module, f"{cmd_name}_command"))
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Take a model in the place of a subcommand for `optimize` of that model."""
-        if args[0] not in _SUMMARIES and args[0].endswith(".onnx"):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take a model, or options and a model, in the place of a subcommand for `optimize` of that model."""
+        names_model = any(arg.endswith(".onnx") for arg in args)
+        if names_model and (args[0].endswith(".onnx") or args[0].startswith("-")):
             args = ["optimize", *args]
-        return super().resolve_command(ctx, args)
+        return super().parse_args(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

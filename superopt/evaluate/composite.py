@@ -25,12 +25,15 @@ def is_composite(op: str) -> bool:
 
 @lru_cache(maxsize=1 << 12)
 def _unfolded(
-    op: str, types: tuple[TensorType | None, ...], attrs: tuple[tuple[str, Attr], ...]
+    op: str, types: tuple[TensorType | None, ...], attrs: tuple[tuple[str, Attr], ...], index: int | None
 ) -> tuple[tuple[Term, ...], tuple[Term | None, ...]]:
-    """Return the operators of a composite operator's equation, in order, and the leaves that stand for its operands."""
+    """Return the operators of a composite operator's equation, in order, and the leaves that stand for its operands.
+
+    `index` is the output that the equation is for, None for the only one.
+    """
     leaves = tuple(None if type is None else var(f"x{k}", type) for k, type in enumerate(types))
-    (result,) = (unfold(make(op, leaves, dict(attrs))),)
-    return tuple(topological((result,))), leaves
+    node = make(op, leaves, dict(attrs))
+    return tuple(topological((unfold(node if index is None else node.out(index)),))), leaves
 
 
 def along_equations(
@@ -38,10 +41,10 @@ def along_equations(
 ) -> Any:
     """Return the value of a composite operator; `step` evaluates each operator of its equation.
 
-    `types` and `values` are those of the operands.
+    `types` and `values` are those of the operands. `attrs` has the `index` of one of several outputs.
     """
     own = tuple((name, attrs[name]) for name in OPERATORS[op].attrs)
-    order, leaves = _unfolded(op, tuple(types), own)
+    order, leaves = _unfolded(op, tuple(types), own, attrs.get("index"))
     known: dict[Term | None, Any] = {None: None, **dict(zip(leaves, values, strict=True))}
     for term in order:
         if term in known or (len(term.types) > 1 and term.op != "Out"):

@@ -39,7 +39,7 @@ from superopt.generate.prove.stable_order import in_stable_order
 from superopt.generate.prove.used_signatures import UsedSignatures
 from superopt.generate.stage_counts import StageCounts
 from superopt.ir.dim import Size, evaluate, symbols_of
-from superopt.ir.infer import remake
+from superopt.ir.infer import make, remake
 from superopt.ir.notation import NotationError, parse_rule, parse_rules, parse_terms, show_rule
 from superopt.ir.pattern import Bindings, instantiate, pattern_names, sizes_in
 from superopt.ir.rule import Condition, Rule, Signature, SignatureValue
@@ -82,7 +82,9 @@ def enumerate_part(config: RunConfig, number: int, part: int, inputs: Mapping[st
         if family.is_written_function:
             own = [GroundEquation(_typed(family, text), one, family) for text in family.targets for one in terms]
         else:
-            own = [GroundEquation(one, map_terms(normal((unfold(one[0]),)), _without_one), family) for one in terms]
+            own = [
+                GroundEquation(one, map_terms(normal(tuple(map(unfold, one))), _as_written), family) for one in terms
+            ]
         return _json({"counts": asdict(StageCounts(graphs=len(own))), "equations": [_show(e) for e in own]})
     if family.reals:
         operators = min(family.runtime, config.operators or family.runtime)
@@ -98,12 +100,15 @@ def enumerate_part(config: RunConfig, number: int, part: int, inputs: Mapping[st
     return _json({"counts": asdict(counts), "equations": [_show(e) for e in equations]})
 
 
-def _without_one(term: Term, inputs: tuple[Term | None, ...]) -> Term:
-    """Return `term` over `inputs`, or the other factor if one of two is 1: no model multiplies by it."""
+def _as_written(term: Term, inputs: tuple[Term | None, ...]) -> Term:
+    """Return `term` over `inputs` as models have it: without products with 1, without absent operands at the end."""
     if term.op == "Mul":
         for factor, other in (inputs, inputs[::-1]):
             if factor is not None and other is not None and factor.op == "Ones" and other.type == term.type:
                 return other
+    if inputs and inputs[-1] is None:
+        last = max(k for k, operand in enumerate(inputs) if operand is not None)
+        return make(term.op, inputs[: last + 1], dict(term.attrs))
     return term if inputs == term.inputs else remake(term, inputs)
 
 

@@ -7,8 +7,7 @@ from typing import TypeAlias
 
 from superopt.ir.dim import Size
 from superopt.ir.operator import OPERATORS
-from superopt.ir.term import Term, topological
-from superopt.search.match.graph_index import node_of
+from superopt.ir.term import Term, node_of, topological
 
 __all__ = ["Leaf", "ModelGraph", "bits"]
 

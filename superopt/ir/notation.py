@@ -3,7 +3,8 @@
     Concat[axis=-1](MatMul(a, b), MatMul(a, c)) = MatMul(a, Concat[axis=-1](b, c)) @ a[_,_] b[_,_] c[_,_]
 
 - Variables are bare names, attributes stand in brackets, several outputs are a parenthesised list.
-- `t.0` is output 0 of an operator with several outputs; `_` is an absent optional input.
+- `t.0` is output 0 of an operator with several outputs; `_` is an absent optional input. If the operator is defined by
+  equations, `.0` is left out: its further outputs are optional.
 - An attribute that is left out has ONNX's default, if the default does not depend on the rank.
 - The signatures at which the rule is proven follow `@`, separated by `|`. A signature lists the sizes of each variable
   (`_` is symbolic, a number is literal; `x:int64[_]` names an element type that is not real) and the value of each
@@ -18,9 +19,9 @@ from functools import lru_cache
 from typing import ClassVar
 
 from superopt.ir.dim import Dim, Size, floor_div, symbol
-from superopt.ir.infer import completed, make
+from superopt.ir.infer import OPERATORS, completed, make
 from superopt.ir.rule import Condition, Rule, Signature, SignatureValue
-from superopt.ir.term import Attr, AttrVar, Term, repr_attrs, topological, var
+from superopt.ir.term import Attr, AttrVar, Term, node_of, output_index, repr_attrs, topological, var
 from superopt.ir.types import TensorType
 
 __all__ = [
@@ -115,10 +116,10 @@ class Reader:
             term = make(name, inputs, completed(name, attrs))
         except KeyError as missing:
             raise self.error(f"{name}: unknown operator or missing attribute {missing}") from None
-        while self.peek() == "." and self.kind(1) == "int":
+        if self.peek() == "." and self.kind(1) == "int":
             self.take(".")
-            term = term.out(int(self.take()))
-        return term
+            return term.out(int(self.take()))
+        return term.out(0) if _has_optional_outputs(term) else term
 
     def application(self) -> tuple[str, dict[str, Attr], list[Term | None]]:
         """Read an operator's name, its written attributes and its operands."""
@@ -315,6 +316,12 @@ def parse_rules(text: str, origin: str = "rules") -> list[Rule]:
     return rules
 
 
+def _has_optional_outputs(node: Term) -> bool:
+    """Return True if an operator has several outputs and is defined by equations."""
+    operator = OPERATORS.get(node.op)
+    return operator is not None and bool(operator.equations) and operator.outputs(dict(node.attrs)) > 1
+
+
 def show_term(term: Term, names: Mapping[Term, str] | None = None) -> str:
     """Return the term in the notation; terms in `names` print as their name."""
     if names and term in names:
@@ -322,9 +329,8 @@ def show_term(term: Term, names: Mapping[Term, str] | None = None) -> str:
     if term.op == "Var":
         return str(term.attr("name"))
     if term.op == "Out":
-        node = term.inputs[0]
-        assert node is not None
-        return f"{show_term(node, names)}.{term.attr('index')}"
+        node, index = node_of(term), output_index(term)
+        return show_term(node, names) + (f".{index}" if index or not _has_optional_outputs(node) else "")
     attrs = f"[{repr_attrs(term.attrs)}]" if term.attrs else ""
     inputs = ", ".join("_" if i is None else show_term(i, names) for i in term.inputs)
     return f"{term.op}{attrs}" + (f"({inputs})" if term.inputs or not attrs else "")

@@ -29,6 +29,8 @@ __all__ = [
     "Types",
     "equal_attr",
     "map_terms",
+    "node_of",
+    "output_index",
     "rebuild",
     "repr_attrs",
     "topological",
@@ -166,6 +168,22 @@ def _repr_attr(value: Attr) -> str:
 def var(name: str, type: TensorType | None = None) -> Term:
     """Return a graph input or, without a type, a variable of a rule."""
     return Term.of("Var", (), {"name": name}, (type,))
+
+
+def node_of(value: Term) -> Term:
+    """Return the operator that computes a value: the value itself, or the operator that an `Out` term belongs to."""
+    if value.op != "Out":
+        return value
+    (node,) = value.inputs
+    assert node is not None
+    return node
+
+
+def output_index(value: Term) -> int:
+    """Return the index of a value among the outputs of the operator that computes it."""
+    index = value.attr("index") if value.op == "Out" else 0
+    assert isinstance(index, int)
+    return index
 
 
 def topological(roots: Iterable[Term]) -> Iterator[Term]:

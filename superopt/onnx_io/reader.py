@@ -35,7 +35,7 @@ from superopt.onnx_io.moved_constants import MovedConstants
 from superopt.onnx_io.no_ops import unchanged_input
 from superopt.onnx_io.node_inference import node_types
 from superopt.onnx_io.node_order import LEAVES
-from superopt.onnx_io.nodes import NodeView, import_node
+from superopt.onnx_io.nodes import NodeView, defined_outputs, import_node
 from superopt.onnx_io.opaque import opaque_term
 from superopt.onnx_io.proven_shapes import ShapeProofs
 from superopt.onnx_io.reshape_targets import equal_sizes, numeric_target
@@ -215,7 +215,10 @@ class _Reader:
         if self.simplify and modelled and default and self.simplify_node(index, unique, node, inputs, outputs):
             self.simplified_nodes += 1
             return
-        term = self.import_term(node, tuple(inputs), outputs) if modelled else None
+        defined = defined_outputs(node, outputs) if modelled else None
+        term = None if defined is None else self.import_term(node, tuple(inputs), defined)
+        if defined is not None and term is not None:
+            outputs = defined
         if term is None:
             term = self.opaque(unique, node, inputs, outputs)
         if self.simplify:

@@ -12,7 +12,7 @@ from onnx import SparseTensorProto, helper
 
 from superopt.evaluate import constant, evaluate, folded, numpy_dtype
 from superopt.ir.infer import OPERATORS, replace
-from superopt.ir.term import CLOSED_FORM, Term, topological
+from superopt.ir.term import CLOSED_FORM, Term, node_of, output_index, topological
 from superopt.ir.types import TensorType
 from superopt.onnx_io.attributes import unpack
 from superopt.onnx_io.build import value_info
@@ -134,7 +134,7 @@ class _Writer:
         """Give terms the names of the graph's outputs; return the outputs that repeat another value."""
         aliases: list[tuple[Term, str]] = []
         for term, name in zip(self.model.outputs, self.model.output_names, strict=True):
-            slot = _slot(term)
+            slot = node_of(term), output_index(term)
             if slot in self.named:
                 if self.named[slot] != name:
                     aliases.append((term, name))
@@ -159,7 +159,7 @@ class _Writer:
         """Return the tensor's name. A leaf is written when it is named for the first time."""
         if term is None:
             return ""
-        slot = _slot(term)
+        slot = node_of(term), output_index(term)
         if slot not in self.named:
             own = self.model.names.get(term)
             listed = own is not None and self.is_listed_weight(term, own)
@@ -259,12 +259,11 @@ class _Writer:
 
     def unused(self, term: Term) -> tuple[int, ...]:
         """Return the indices of the optional outputs of a known operator that nothing reads."""
-        schema = schema_of(term.op, self.opset)
-        outputs = () if schema is None or len(term.types) == 1 else schema.outputs
-        optional = OpSchema.FormalParameterOption.Optional
-        return tuple(
-            k for k, formal in enumerate(outputs) if formal.option == optional and term.out(k) not in self.read_outputs
-        )
+        schema, optional = schema_of(term.op, self.opset), list(range(1, len(term.types)))
+        if not OPERATORS[term.op].domain:
+            kinds = [] if schema is None else [formal.option for formal in schema.outputs[: len(term.types)]]
+            optional = [k for k, kind in enumerate(kinds) if kind == OpSchema.FormalParameterOption.Optional]
+        return tuple(k for k in optional if term.out(k) not in self.read_outputs)
 
     def write_size_node(self, op: str, inputs: Sequence[str], attributes: dict[str, Any]) -> str:
         """Append a node that computes sizes; return the name of its output."""
@@ -339,16 +338,6 @@ def _distinct(stem: str, taken: set[str], counts: dict[str, int]) -> str:
 def _foreign_outputs(node: onnx.NodeProto) -> Sequence[str]:
     """Return the outputs of a node of another domain than ONNX's."""
     return () if node.domain in DEFAULT_DOMAINS else node.output
-
-
-def _slot(term: Term) -> tuple[Term, int]:
-    """Return the node that computes `term`, and the index of `term` among its outputs."""
-    if term.op != "Out":
-        return term, 0
-    node, index = term.inputs[0], term.attr("index")
-    assert node is not None
-    assert isinstance(index, int)
-    return node, index
 
 
 def _attr(term: Term, name: str, default: object) -> object:

@@ -128,24 +128,25 @@ def _skip(shapes: Sequence[Any], attrs: Mapping[str, Any], need: Need) -> tuple[
     for shape in params:
         if shape is not None:
             _same(need, shape, x[-1:], "a parameter of the normalisation")
-    return (x,)
+    return x, x
 
 
+# The second output is the runtime's fourth; the two between have no definition.
 _fused(
     "SkipLayerNormalization", 3, 5, "epsilon=1e-12",
     "SkipLayerNormalization(x, skip, gamma, beta) = "
-    "LayerNormalization[axis=-1, epsilon=epsilon](Add(x, skip), gamma, beta)",
+    "(LayerNormalization[axis=-1, epsilon=epsilon](sum, gamma, beta), sum) where sum = Add(x, skip)",
     "SkipLayerNormalization(x, skip, gamma, beta, bias) = "
-    "LayerNormalization[axis=-1, epsilon=epsilon](Sum(x, skip, bias), gamma, beta)",
-    shape=_skip,
+    "(LayerNormalization[axis=-1, epsilon=epsilon](sum, gamma, beta), sum) where sum = Sum(x, skip, bias)",
+    shape=_skip, outputs=lambda attrs: 2,
 )  # fmt: skip
 _fused(
     "SkipSimplifiedLayerNormalization", 3, 4, "epsilon=1e-12",
     "SkipSimplifiedLayerNormalization(x, skip, gamma) = "
-    "RMSNormalization[axis=-1, epsilon=epsilon](Add(x, skip), gamma)",
+    "(RMSNormalization[axis=-1, epsilon=epsilon](sum, gamma), sum) where sum = Add(x, skip)",
     "SkipSimplifiedLayerNormalization(x, skip, gamma, bias) = "
-    "RMSNormalization[axis=-1, epsilon=epsilon](Sum(x, skip, bias), gamma)",
-    shape=_skip,
+    "(RMSNormalization[axis=-1, epsilon=epsilon](sum, gamma), sum) where sum = Sum(x, skip, bias)",
+    shape=_skip, outputs=lambda attrs: 2,
 )  # fmt: skip
 
 

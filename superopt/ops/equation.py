@@ -11,7 +11,8 @@ operator with fewer operands or simpler attributes. It extends the notation of r
 - a number is a scalar operand with exactly the written value: `2`, `1/6`, `0.044715`, `pi`;
 - `x.rank` is the number of axes of an operand; a size (`x.shape[0]`) may be a scalar operand;
 - in a list, `range(a, b)` stands for a, a + 1, ..., b - 1, and `x.shape[2:]` for the sizes of x from axis 2 on;
-- `where y = ..., z = ...` at the end defines names used in the term.
+- `(y, z)` are the outputs of an operator that has several;
+- `where y = ..., z = ...` at the end defines names used in the terms.
 
 In the right side the attribute `axis` counts from the end (-1 is the last axis), even if the term's counts from the
 front.
@@ -30,7 +31,7 @@ from superopt.ir.infer import make
 from superopt.ir.notation import NotationError, Reader
 from superopt.ir.operator import OPERATORS, IllTyped, Operator
 from superopt.ir.pattern import Bindings, sizes_in
-from superopt.ir.term import Attr, AttrVar, Term, equal_attr, map_terms, rebuild, var
+from superopt.ir.term import Attr, AttrVar, Term, equal_attr, map_terms, node_of, output_index, rebuild, var
 from superopt.ir.types import TensorType
 from superopt.ops.definition import NoSemantics
 
@@ -57,11 +58,11 @@ class _Sizes:
 
 @dataclass(frozen=True)
 class Equation:
-    """The equation `operator[attrs](operands) = right`; an operand that is None is absent."""
+    """The equation `operator[attrs](operands) = right`, a term for each output; an operand that is None is absent."""
 
     attrs: Mapping[str, Attr]
     operands: tuple[str | None, ...]
-    right: Term
+    right: tuple[Term, ...]
 
     def fits(self, attrs: Mapping[str, Attr], inputs: tuple[Term | None, ...]) -> bool:
         """Return True if the equation defines the operator at these attributes and inputs.
@@ -94,12 +95,12 @@ class _EquationReader(Reader):
         operands = tuple(None if x is None else str(x.attr("name")) for x in inputs)
         self.take("=")
         self._numbers |= set(operator.attrs)
-        right = self.term()
+        right = self.terms()
         while self.peek() in ("where", ","):
             self.take()
             part = var(self.take())
             self.take("=")
-            (right,) = rebuild((right,), {part: self.term()}, _untyped)
+            right = rebuild(right, {part: self.term()}, _untyped)
         self.end()
         return Equation(attrs, operands, right)
 
@@ -172,24 +173,28 @@ def equations_of(name: str) -> tuple[Equation, ...]:
 def unfold(term: Term) -> Term:
     """Unfold a typed composite term: return the right side of its equation, over the same inputs.
 
-    The operators of the result may be composite too. Raises NoSemantics if no equation fits.
+    A term of an operator with several outputs is one of them. The operators of the result may be composite too. Raises
+    NoSemantics if no equation fits.
     """
-    attrs = dict(term.attrs)
-    for equation in equations_of(term.op):
-        if equation.fits(attrs, term.inputs):
+    node, index = node_of(term), output_index(term)
+    attrs = dict(node.attrs)
+    for equation in equations_of(node.op):
+        if equation.fits(attrs, node.inputs):
+            if index >= len(equation.right) or (term is node and len(equation.right) > 1):
+                raise NoSemantics(f"{node.op} as one output of several")
             try:
-                return _filled(equation, attrs, term)
+                return _filled(equation, index, attrs, node)
             except IllTyped as error:
-                raise NoSemantics(f"{term.op}: {error}") from error
-    raise NoSemantics(term.op)
+                raise NoSemantics(f"{node.op}: {error}") from error
+    raise NoSemantics(node.op)
 
 
-def _filled(equation: Equation, attrs: Mapping[str, Attr], term: Term) -> Term:
-    """Return the right side as typed terms, with operands, attributes, ranks and sizes filled in."""
-    if term.type is None:
-        raise NoSemantics(f"{term.op} of unknown shape")
-    dtype = term.type.dtype
-    inputs = (*term.inputs, *[None] * (len(equation.operands) - len(term.inputs)))
+def _filled(equation: Equation, index: int, attrs: Mapping[str, Attr], node: Term) -> Term:
+    """Return an output of the right side as typed terms, with operands, attributes, ranks and sizes filled in."""
+    if node.type is None:
+        raise NoSemantics(f"{node.op} of unknown shape")
+    dtype = node.type.dtype
+    inputs = (*node.inputs, *[None] * (len(equation.operands) - len(node.inputs)))
     operands = {name: x for name, x in zip(equation.operands, inputs, strict=True) if name is not None}
     env = Bindings({name: x for name, x in operands.items() if x is not None}, dict(attrs)).shape_env()
     for name, x in operands.items():
@@ -208,7 +213,7 @@ def _filled(equation: Equation, attrs: Mapping[str, Attr], term: Term) -> Term:
             return Term.of("ConstantOfShape", (), number, (TensorType(dtype, ()),))
         return make(pattern.op, below, own, dtype)
 
-    return map_terms((equation.right,), build)[0]
+    return map_terms((equation.right[index],), build)[0]
 
 
 def _value(value: Any, env: Mapping[str, Attr]) -> Attr:

@@ -9,7 +9,7 @@ from typing import Any
 
 from superopt.ir.dim import Sizes
 from superopt.ir.operator import OPERATORS
-from superopt.ir.term import Term
+from superopt.ir.term import Term, node_of
 from superopt.ir.types import FLOAT_DTYPES
 from superopt.ops.algebra import Algebra
 from superopt.ops.definition import NoSemantics, Operand
@@ -39,11 +39,7 @@ class Meaning:
     def _define(self, term: Term, index: Sizes) -> Any:
         if term.op == "Var":
             return self.algebra.access(str(term.attr("name")), index)
-        node, extra = term, {}
-        if term.op == "Out":
-            (inner,) = term.inputs
-            assert inner is not None
-            node, extra = inner, {"index": term.attr("index")}
+        node, extra = node_of(term), {} if term.op != "Out" else {"index": term.attr("index")}
         if node.op not in OPERATORS:
             raise NoSemantics(node.op)
         shape, dtype = _type(term)

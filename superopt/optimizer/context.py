@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from superopt.ir.rule import Rule
+from superopt.optimizer.opening import Opening
 from superopt.optimizer.options import Options
 from superopt.optimizer.pace import Pace
 from superopt.optimizer.phases import Phases
@@ -19,7 +20,7 @@ __all__ = ["RunContext"]
 
 @dataclass(frozen=True)
 class RunContext:
-    """One run: its options, the original, the target and the rules.
+    """One run: its options, the original and its first session, the target and the rules.
 
     `device` is the device of the analytic cost model (None: the provider's default device). The search relies
     on `proofs`: certificates and verdicts of earlier runs. The result relies only on `proofs.own`, the proofs of this
@@ -28,6 +29,7 @@ class RunContext:
 
     options: Options
     source: Source
+    opening: Opening
     target: Target
     device: Device | None
     rules: list[Rule]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from superopt.ir.notation import Reader, show_graph, show_terms
 from superopt.ir.rule import Rule
-from superopt.ir.term import Term, topological
+from superopt.ir.term import Term, node_of, topological
 
 __all__ = ["parse_side", "show_equation", "show_sides"]
 
@@ -56,7 +56,7 @@ class _Reader(Reader):
         term = self.known[self.take()]
         while self.peek() == "." and self.kind(1) == "int":
             self.take(".")
-            term = term.out(int(self.take()))
+            term = node_of(term).out(int(self.take()))  # the name stands for a first output, or for a whole operator
         return term
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -111,7 +111,7 @@ def _small_sizes(rule: Rule, bindings: Bindings, largest_kept: int) -> Bindings:
         if type is None or type.shape is None:
             raise IllTyped(f"{name} has no shape")
         shape = tuple(small.get(size, size) for size in type.shape)
-        terms[name] = var(name, replace(type, shape=shape))
+        terms[name] = var(name, type._replace(shape=shape))
     return Bindings(terms, {name: shrunk(value) for name, value in bindings.attrs.items()})
 
 

@@ -27,12 +27,16 @@ class OriginalSessions:
     """Sessions of the original at both optimization levels. Of a large model, one is open at a time.
 
     `notices` has a line for the user if one of them cannot be used: ONNX Runtime's optimizer may break a model, and
-    float16 runs on the CPU only with casts that the optimizer inserts. If not `plain`, there is no session without
-    optimizations unless the original needs it. Raises CannotRun if neither loads the model (see `open_original`).
+    float16 runs on the CPU only with casts that the optimizer inserts. `first` gives a session with optimizations that
+    is open already. If not `plain`, there is no session without optimizations unless the original needs it. Raises
+    CannotRun if neither loads the model (see `open_original`).
     """
 
-    def __init__(self, source: Source, target: Target, *, plain: bool = True) -> None:
+    def __init__(
+        self, source: Source, target: Target, first: Callable[[], Session] | None = None, *, plain: bool = True
+    ) -> None:
         self.notices: list[str] = []
+        self._first = first
         self._source, self._target = source, target
         self._usable = {"all", "none"}
         self._open: dict[str, Session] = {}
@@ -81,7 +85,8 @@ class OriginalSessions:
         if level not in self._open:
             if self._source.is_large:
                 self.close()
-            self._open[level] = open_original(self._source, self._target, level)
+            first, self._first = self._first, None
+            self._open[level] = first() if first else open_original(self._source, self._target, level)
         return self._open[level]
 
     def first_accepted(self, candidates: Iterable[Feeds]) -> tuple[Feeds, list[Any]]:

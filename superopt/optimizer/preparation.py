@@ -41,11 +41,12 @@ def _prepare(context: RunContext) -> Prepared:
     source, target, careful = context.source, context.target, not context.options.quick
     try:
         with context.phases("prepare"):
-            validator = Validator(source, target, context.options, thorough=careful, plain=careful)
+            validator = Validator(source, target, context.options, context.opening, thorough=careful, plain=careful)
             earlier = OriginalCache(context, validator).known() if careful else None
             if earlier is None:
                 validator.complete()
-        notices, seconds = earlier or (validator.notices, context.phases.seconds["prepare"])
+        seconds = context.phases.seconds["prepare"] + context.opening.seconds
+        notices, seconds = earlier or (validator.notices, seconds)
         context.pace.reference_s = seconds
         return Prepared(validator, validator.shapes, validator.timed, notices)
     except (CannotRun, Unfeedable) as error:

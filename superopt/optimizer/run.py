@@ -18,6 +18,7 @@ from superopt.optimizer.error_bound import error_factor, jumps_behind
 from superopt.optimizer.files import RESULT, check_inputs_stay, count_operators
 from superopt.optimizer.model_search import Finder, FoundRewrites, SearchRequest
 from superopt.optimizer.model_timer import Timer, Timers, each_alone, interleaved_timer
+from superopt.optimizer.opening import begin_to_open
 from superopt.optimizer.options import Options
 from superopt.optimizer.outcome import Outcome
 from superopt.optimizer.pace import Pace
@@ -35,7 +36,7 @@ from superopt.optimizer.symbol_sizes import symbol_sizes
 from superopt.optimizer.timing_cache import TimingCache
 from superopt.optimizer.trace_json import traces_to_json
 from superopt.rulebook.loading import chosen_rules
-from superopt.runtime import close_unused, resolve_target, start_child, versions
+from superopt.runtime import close_unused, start_child, versions
 from superopt.search import Device, calibrate, device_of
 from superopt.store import ResultStore
 
@@ -70,16 +71,17 @@ def run(
     with phases("read", "reading the model"):
         source = Source(model)
         check_inputs_stay(outputs, source)
-        terms = source.terms
+        with begin_to_open(source, options) as opening:
+            terms = source.terms
+            target = opening.target()
     if options.quick:  # its few seconds are those after the reading
         pace = Pace(options.budget_s, is_timed=False)
-    target = resolve_target(options.ep, options.threads, options.target)  # the child loads the runtime meanwhile
     own = None if options.rules is None else Path(options.rules)
     rules, certificates = chosen_rules(own, map(Path, options.add_rules), options.skip_rules)
 
     with phases("total"), ResultStore() as store:
         proofs = ProofCache(store, certificates, options.numerics, proves=not options.quick, budget_s=options.budget_s)
-        context = RunContext(options, source, target, device, rules, proofs, store, phases, pace)
+        context = RunContext(options, source, opening, target, device, rules, proofs, store, phases, pace)
 
         def outcome(selection: Selection) -> Outcome:
             names = {term: name for graph in (*selection.graphs, terms) for term, name in graph.names.items()}

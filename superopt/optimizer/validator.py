@@ -24,6 +24,7 @@ from superopt.optimizer.input_sizes import InputSizes
 from superopt.optimizer.measured_sizes import bytes_of_run, choose_shapes
 from superopt.optimizer.model_timer import InputsTimer
 from superopt.optimizer.non_finite_inputs import NON_FINITE_SETS, has_number, non_finite_inputs
+from superopt.optimizer.opening import Opening
 from superopt.optimizer.options import Options
 from superopt.optimizer.original import OriginalSessions, open_original
 from superopt.optimizer.result import InputAccuracy
@@ -103,7 +104,14 @@ class Validator:
     """
 
     def __init__(
-        self, source: Source, target: Target, options: Options, *, thorough: bool = True, plain: bool = True
+        self,
+        source: Source,
+        target: Target,
+        options: Options,
+        opening: Opening | None = None,
+        *,
+        thorough: bool = True,
+        plain: bool = True,
     ) -> None:
         self._source, self._target, self._options = source, target, options
         self._exact, self._thorough = options.numerics == "exact", thorough
@@ -112,7 +120,12 @@ class Validator:
         given = [load_inputs(data, self._specs) for data in options.inputs] or [Feeds()]
         sizes = [InputSizes(self._specs, given_shapes(values, options.shapes)) for values in given]
         self._fixed = {name for values in given for name in values}
-        self._original = OriginalSessions(source, target.in_float32, plain=plain and target.has_levels)
+        self._original = OriginalSessions(
+            source,
+            target.in_float32,
+            None if opening is None else opening.session,
+            plain=plain and target.has_levels,
+        )
 
         def seconds_of(values: Feeds, shapes: InputShapes) -> float:
             begun = time.perf_counter()
@@ -128,7 +141,7 @@ class Validator:
             found, notices = choose_shapes(
                 open_sizes,
                 partial(seconds_of, values),
-                partial(bytes_of_run, source.terms),
+                lambda shapes: bytes_of_run(source.terms, shapes),
                 is_timed=options.is_timed,
             )
             for shapes in found:

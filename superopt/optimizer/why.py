@@ -13,7 +13,7 @@ from superopt.ir.dim import evaluate, symbols_of
 from superopt.ir.infer import OPERATORS
 from superopt.ir.pattern import sizes_in
 from superopt.ir.rule import Condition, Signature
-from superopt.ir.term import Attr, Term
+from superopt.ir.term import Attr, Term, node_of
 from superopt.onnx_io import Model, ModelError, has_kernel, is_writable
 from superopt.onnx_io.subgraphs import all_nodes
 from superopt.optimizer.equations import show_sides
@@ -25,7 +25,7 @@ from superopt.rulebook.loading import chosen_rules
 from superopt.search import AnalyticCost, Device, device_of
 from superopt.search.cost.graph_cost import SECONDS_PER_PS, GraphCost
 from superopt.search.cost.incremental import IncrementalCost
-from superopt.search.match.graph_index import GraphIndex, node_of
+from superopt.search.match.graph_index import GraphIndex
 from superopt.search.match.matcher import Matcher
 from superopt.search.match.near_misses import near_misses
 from superopt.search.match.occurrence import Match

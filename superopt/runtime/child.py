@@ -24,7 +24,7 @@ from typing import IO, Any, TypeVar
 from superopt.runtime.frames import receive, send
 from superopt.runtime.installed import MODULE
 
-__all__ = ["Child", "ChildFailed", "DidNotEnd", "call", "start", "stop"]
+__all__ = ["Child", "ChildFailed", "DidNotEnd", "call", "kill", "start", "stop"]
 
 R = TypeVar("R")
 
@@ -164,6 +164,13 @@ def stop() -> None:
         child, _child = _child, None
         if child is not None:
             child.end()
+
+
+def kill() -> None:
+    """End the child at once, even if another thread waits for it. A later call starts another one."""
+    child = _child
+    if child is not None and child.parent == os.getpid():
+        child.process.kill()
 
 
 _lock = threading.RLock()

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import networkx as nx
 
 from superopt.ir.infer import OPERATORS, IllTyped, remake, replace
-from superopt.ir.term import CLOSED_FORM, Term, topological
-from superopt.search.match.graph_index import node_of, run_time_terms
+from superopt.ir.term import CLOSED_FORM, Term, node_of, topological
+from superopt.search.match.graph_index import run_time_terms
 
 __all__ = ["Region", "canonical", "extract_region", "operators_in_order"]
 

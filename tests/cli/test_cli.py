@@ -54,8 +54,13 @@ def test_json_is_all_there_is_on_stdout(arguments: list[str | Path]) -> None:
     assert data["latency"]["ratio"] > 1
 
 
-def test_a_model_in_the_place_of_a_subcommand_is_optimized(arguments: list[str | Path], tmp_path: Path) -> None:
-    result = run(*arguments[1:])
+@pytest.mark.parametrize("first", [0, 3])
+def test_a_model_in_the_place_of_a_subcommand_is_optimized(
+    arguments: list[str | Path], tmp_path: Path, first: int
+) -> None:
+    """Before its options, or behind some of them."""
+    del arguments[0]
+    result = run(*arguments[first:], *arguments[:first])
     assert result.exit_code == 0, result.output
     assert f"written: {tmp_path / 'fast.onnx'}" in result.stdout
 

@@ -11,6 +11,7 @@ from superopt.generate import generate
 from superopt.generate.conjectures.written_functions import function_families
 from superopt.generate.grammar import Family
 from superopt.ir.notation import parse_rules
+from superopt.ir.term import node_of
 
 NORM = "Sqrt(Add(ReduceMean[axes=[-1], keepdims=1]({}), ConstantOfShape[shape=[], value=0.125]))"
 NUMBER = "ConstantOfShape[shape=[], value={}]"
@@ -84,7 +85,12 @@ SKIP_SIZES = "@ x0[1,2,3] x1[3,4] x2[4] x3[1,2,4] x4[4] x5[4] ! weights x1,x2,x4
 def test_a_part_of_a_window_over_variables_and_over_products(tmp_path: Path) -> None:
     """x + b may cancel, and what it loses is then gone: only the sum with a product may be taken in another order."""
     families = found(tmp_path, SKIP.format("MatMul(x0, x1)"), SKIP_SIZES)
-    assert [len(family.variables) for family in families] == [5, 6]
+    assert [len(family.variables) for family in families] == [5, 5, 6, 6]
     generate(tmp_path / "rules", 0, lambda _: None, families=families)
-    (rule,) = parse_rules((tmp_path / "rules" / "corpus.rules").read_text())
-    assert rule.rhs[0].op == "SkipLayerNormalization" and rule.rhs[0].inputs[0].op == "MatMul"
+    rules = parse_rules((tmp_path / "rules" / "corpus.rules").read_text())
+    assert sorted(len(rule.lhs) for rule in rules) == [1, 2]
+    for rule in rules:
+        node = node_of(rule.rhs[0])
+        assert node.op == "SkipLayerNormalization" and node.inputs[0].op == "MatMul"
+        assert rule.rhs == (node.out(0), node.out(1))[: len(rule.lhs)]
+        assert rule.lhs[1:] == rule.lhs[0].inputs[:1][: len(rule.lhs) - 1]  # the sum that is normalised

@@ -10,7 +10,7 @@ import pytest
 from superopt.ir.infer import make
 from superopt.ir.notation import NotationError, parse_terms, show_term
 from superopt.ir.operator import OPERATORS
-from superopt.ir.term import AttrVar, Term, topological, var
+from superopt.ir.term import AttrVar, Term, node_of, topological, var
 from superopt.ir.types import TensorType, tensor
 from superopt.ops.definition import NoSemantics
 from superopt.ops.equation import equations_of, unfold
@@ -25,7 +25,7 @@ composite = pytest.mark.parametrize("op", COMPOSITE)
 
 def unfolded(term: Term) -> Term:
     """The primitive operators that a term means."""
-    while OPERATORS[term.op].equations:
+    while OPERATORS[node_of(term).op].equations:
         term = unfold(term)
     return term
 
@@ -44,24 +44,25 @@ def test_equations_name_their_operands_and_attributes(op: str) -> None:
         assert least <= len(names) <= len(equation.operands) == most
         assert len(set(names)) == len(names)
         assert not set(names) & {*operator.attrs, "pi"}
-        used = {str(term.attr("name")) for term in topological([equation.right]) if term.op == "Var"}
+        used = {str(term.attr("name")) for term in topological(equation.right) if term.op == "Var"}
         assert used == set(names)
+        assert len(equation.right) == operator.outputs(operator.defaults)
 
 
 @composite
 def test_unfolding_has_the_type_of_the_operator(op: str) -> None:
     for seed in range(15):
-        (term,) = outputs_of(op, example(op, random.Random(f"{op} {seed}")))
-        assert unfold(term).types == term.types
-        inputs = {x for x in term.inputs if x is not None}
-        for below in topological([unfolded(term)]):
-            assert below in inputs or below.op == "Out" or below.op in OPERATORS
+        for term in outputs_of(op, example(op, random.Random(f"{op} {seed}"))):
+            assert unfold(term).types == term.types
+            inputs = {x for x in node_of(term).inputs if x is not None}
+            for below in topological([unfolded(term)]):
+                assert below in inputs or below.op == "Out" or below.op in OPERATORS
 
 
 @composite
 def test_no_composite_operator_is_determined_by_ieee_754(op: str) -> None:
     """A runtime may evaluate it in another way than by its equation."""
-    (term,) = outputs_of(op, example(op, random.Random(0)))
+    term = outputs_of(op, example(op, random.Random(0)))[0]
     assert not rounds_exactly([term])
 
 
@@ -76,11 +77,20 @@ def test_absent_operands() -> None:
     x, skip = (var(name, tensor(2, 3, 4)) for name in ("x", "skip"))
     gamma, bias = var("gamma", tensor(4)), var("bias", tensor(4))
     attrs = {"epsilon": 0.5}
-    short = unfold(make("SkipLayerNormalization", (x, skip, gamma), attrs))
+    short = unfold(make("SkipLayerNormalization", (x, skip, gamma), attrs).out(0))
     assert show_term(short) == "LayerNormalization[axis=-1, epsilon=0.5](Add(x, skip), gamma, _)"
-    full = unfold(make("SkipLayerNormalization", (x, skip, gamma, None, bias), attrs))
+    full = unfold(make("SkipLayerNormalization", (x, skip, gamma, None, bias), attrs).out(0))
     assert show_term(full) == "LayerNormalization[axis=-1, epsilon=0.5](Sum(x, skip, bias), gamma, _)"
     assert show_term(unfold(short)).startswith("RMSNormalization[")
+
+
+def test_an_operator_of_several_outputs_is_unfolded_output_by_output() -> None:
+    x, skip = (var(name, tensor(2, 3, 4)) for name in ("x", "skip"))
+    node = make("SkipLayerNormalization", (x, skip, var("gamma", tensor(4))), {"epsilon": 0.5})
+    assert unfold(node.out(1)) is make("Add", (x, skip))
+    for one in (node, node.out(2)):
+        with pytest.raises(NoSemantics, match="one output of several"):
+            unfold(one)
 
 
 def test_axes_count_from_either_end() -> None:

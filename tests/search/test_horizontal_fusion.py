@@ -7,12 +7,12 @@ import numpy as np
 from superopt.evaluate import evaluate
 from superopt.ir.infer import make
 from superopt.ir.notation import parse_rule, parse_terms, show_rule
-from superopt.ir.term import Term, topological, var
+from superopt.ir.term import Term, node_of, topological, var
 from superopt.ir.types import tensor
 from superopt.rulebook.commutative import operand_orders
 from superopt.rulebook.loading import load_rules
 from superopt.search import AnalyticCost, device_of, search
-from superopt.search.match.graph_index import GraphIndex, index_key, node_of
+from superopt.search.match.graph_index import GraphIndex, index_key
 from superopt.search.match.matcher import Matcher
 from superopt.search.match.rule_index import RuleIndex
 from superopt.search.match.variadic_rule import variadic_rule

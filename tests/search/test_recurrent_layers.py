@@ -15,7 +15,7 @@ from superopt.ir.infer import make
 from superopt.ir.notation import parse_rules, show_rule
 from superopt.ir.pattern import Bindings
 from superopt.ir.rule import Rule, Signature
-from superopt.ir.term import Term, topological, var
+from superopt.ir.term import Term, node_of, topological, var
 from superopt.ir.trace import Trace
 from superopt.ir.types import tensor
 from superopt.ops.recurrent import RECURRENT
@@ -23,7 +23,6 @@ from superopt.rulebook.chain import ChainRule, chain_rule
 from superopt.rulebook.loading import certified_rules, load_rules, shipped_rules
 from superopt.search import AnalyticCost, search
 from superopt.search.apply import AppliedTrace
-from superopt.search.match.graph_index import node_of
 from superopt.search.strategy import effort_budget
 from superopt.search.strategy.recurrent_layers import RecurrentLayers
 from verify.diagnose.decide import decide

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from superopt.ir.operator import OPERATORS
-from superopt.ir.term import Term
+from superopt.ir.term import Term, node_of, output_index
 from superopt.ops.equation import unfold
 
 __all__ = ["differing_operands"]
@@ -23,9 +23,9 @@ def differing_operands(left: Term, right: Term) -> list[tuple[Term, Term]]:
     """
     for one in _composites(left):
         for other in _composites(right):
-            if one.op == other.op and one.attrs == other.attrs and len(one.inputs) == len(other.inputs):
+            if _operator(one) == _operator(other):
                 found = []
-                for a, b in zip(one.inputs, other.inputs, strict=True):
+                for a, b in zip(node_of(one).inputs, node_of(other).inputs, strict=True):
                     if a is b:
                         continue
                     if a is None or b is None or a.types != b.types:
@@ -37,6 +37,12 @@ def differing_operands(left: Term, right: Term) -> list[tuple[Term, Term]]:
 
 def _composites(term: Term) -> Iterator[Term]:
     """Yield a term, and what it unfolds to, as long as its operator is composite. Raises NoSemantics."""
-    while term.op in OPERATORS and OPERATORS[term.op].equations:
+    while node_of(term).op in OPERATORS and OPERATORS[node_of(term).op].equations:
         yield term
         term = unfold(term)
+
+
+def _operator(term: Term) -> tuple[object, ...]:
+    """Return what two terms share that apply one operator: its name and attributes, the operands' count, the output."""
+    node = node_of(term)
+    return node.op, node.attrs, len(node.inputs), output_index(term)

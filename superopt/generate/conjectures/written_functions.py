@@ -26,7 +26,7 @@ from superopt.generate.targets.related import shape_of
 from superopt.ir.infer import IllTyped, make, replace
 from superopt.ir.notation import show_terms
 from superopt.ir.operator import OPERATORS, Operator
-from superopt.ir.term import Attr, Term, topological, var
+from superopt.ir.term import Attr, Term, node_of, topological, var
 from superopt.ir.types import tensor
 from superopt.ops.equation import unfold
 from superopt.ops.meaning import NoSemantics
@@ -56,12 +56,31 @@ def function_families(windows: Iterable[Window]) -> tuple[Family, ...]:
                 if target in found:
                     continue
                 equal = [term for term in _candidates(part, operands, functions) if _is_equal(samples, part, term)]
-                found[target] = _family(part, target, equal, own_weights) if equal else None
+                found[target] = _family((part,), [(term,) for term in equal], own_weights) if equal else None
+                for outputs, terms in _several_outputs(samples, part, equal).items():
+                    found[show_terms(outputs)] = _family(outputs, terms, own_weights)
     return tuple(family for family in found.values() if family is not None)
 
 
-def _family(part: Term, target: str, equal: Iterable[Term], weights: Set[str]) -> Family:
-    variables = [(str(t.attr("name")), shape_of(t)) for t in topological((part,)) if t.op == "Var"]
+def _several_outputs(
+    samples: RealSamples, part: Term, equal: Iterable[Term]
+) -> dict[tuple[Term, ...], list[tuple[Term, ...]]]:
+    """Return the functions whose further outputs are values below `part` too, by these values, `part` being the first.
+
+    A value that is normalised is often read by the next layer as well.
+    """
+    found: dict[tuple[Term, ...], list[tuple[Term, ...]]] = {}
+    below = [term for term in topological((part,)) if term.inputs and term is not part]
+    for term in equal:
+        first, *further = outputs = _values_of(node_of(term))
+        values = [next((t for t in below if t.types == o.types and _is_equal(samples, t, o)), None) for o in further]
+        if further and first is term and None not in values:
+            found.setdefault((part, *(value for value in values if value is not None)), []).append(outputs)
+    return found
+
+
+def _family(part: tuple[Term, ...], equal: Iterable[tuple[Term, ...]], weights: Set[str]) -> Family:
+    variables = [(str(t.attr("name")), shape_of(t)) for t in topological(part) if t.op == "Var"]
     return Family(
         CORPUS,
         tuple(Variable(name, shape, name, name in weights) for name, shape in sorted(variables)),
@@ -70,8 +89,8 @@ def _family(part: Term, target: str, equal: Iterable[Term], weights: Set[str]) -
         variation="function",
         wave=_WAVE,
         reals=True,
-        targets=(target,),
-        definitions=tuple(show_terms((term,)) for term in equal),
+        targets=(show_terms(part),),
+        definitions=tuple(map(show_terms, equal)),
     )
 
 
@@ -95,7 +114,7 @@ def _formulas(function: Operator) -> Iterator[Term]:
     """Yield the formulas for numbers in the equations of a function, at its default attributes."""
     operands = [var(f"x{k}", tensor(2, 2)) for k in range(function.inputs[0])]
     with contextlib.suppress(IllTyped, LookupError, NoSemantics, TypeError):
-        yield from formulas_in((unfold(make(function.name, operands, function.defaults)),))
+        yield from formulas_in([unfold(one) for one in _values_of(make(function.name, operands, function.defaults))])
 
 
 def _parts(output: Term, weights: Set[str]) -> Iterator[tuple[Term, tuple[Term, ...], set[str]]]:
@@ -159,8 +178,12 @@ def _candidates(part: Term, operands: Sequence[Term], functions: Sequence[Operat
                     term = make(operator.name, order, dict(zip(operator.attrs, values, strict=True)))
                 except (IllTyped, TypeError, ValueError, LookupError):  # an attribute without a default
                     continue
-                if term.types == part.types:
-                    yield term
+                yield from (value for value in _values_of(term) if value.types == part.types)
+
+
+def _values_of(node: Term) -> tuple[Term, ...]:
+    """Return the outputs of an operator, as terms."""
+    return (node,) if len(node.types) == 1 else tuple(node.out(k) for k in range(len(node.types)))
 
 
 def _values(operator: Operator, name: str, numbers: Sequence[float]) -> list[Attr]:

@@ -92,4 +92,19 @@ DEFINITIONS: tuple[Family, ...] = (
         "SkipSimplifiedLayerNormalization[epsilon=0.125](x, y, g, b)",
         variation="",
     ),
+    # The same with the sum, which the next layer reads.
+    _family(
+        (*inputs("x y", (4, 6), "x"), *inputs("g h b", (6,), "g")),
+        *(
+            f"({skip}, {skip}.1)"
+            for skip in (
+                "SkipLayerNormalization[epsilon=0.125](x, y, g, h, b)",
+                "SkipLayerNormalization[epsilon=0.125](x, y, g, h)",
+                "SkipLayerNormalization[epsilon=0.125](x, y, g)",
+                "SkipSimplifiedLayerNormalization[epsilon=0.125](x, y, g, b)",
+                "SkipSimplifiedLayerNormalization[epsilon=0.125](x, y, g)",
+            )
+        ),
+        variation="rows",
+    ),
 )

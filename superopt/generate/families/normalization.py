@@ -116,8 +116,8 @@ NORMALIZATION: tuple[Family, ...] = (
         (
             Use("LayerNormalization", _SKIP_LAYER, (2, 3), ("x", "g", "h")),
             Use("RMSNormalization", _SKIP_LAYER, (2,), ("x", "g")),
-            Use("SkipLayerNormalization", _SKIP, (3, 4), ("x!Add", "x!Add", "g", "h")),
-            Use("SkipSimplifiedLayerNormalization", _SKIP, (3, 4), ("x", "x", "g", "b")),
+            Use("SkipLayerNormalization", _SKIP, (3, 4), ("x!Add", "x!Add", "g", "h"), index=0),
+            Use("SkipSimplifiedLayerNormalization", _SKIP, (3, 4), ("x", "x", "g", "b"), index=0),
             *binary("Add", slots=("x", "*!g,h")),
         ),
         runtime=2,

@@ -17,6 +17,7 @@ from superopt.onnx_io.model import ModelError
 from superopt.onnx_io.nodes.derived_exporter import export_derived
 from superopt.onnx_io.nodes.forms import EXPORTERS
 from superopt.onnx_io.nodes.node_export import Constants, NodeExport
+from superopt.onnx_io.nodes.output_places import placed_outputs
 from superopt.onnx_io.nodes.substitutes import substitute
 from superopt.onnx_io.schemas import is_extension, schema_of, type_error
 from superopt.onnx_io.size_arithmetic import SizeArithmetic
@@ -67,7 +68,8 @@ def export_term(
     `constants` gives the name of a constant input, and `sizes` that of free sizes. Raises ModelError if the opset
     cannot express the term.
     """
-    export = NodeExport(term, opset, list(inputs), outputs, dict(term.attrs), constants, sizes)
+    placed = placed_outputs(term.op, outputs)
+    export = NodeExport(term, opset, list(inputs), placed, dict(term.attrs), constants, sizes)
     # An operator over no axis is the identity. In a file, an empty list would mean all axes, or be invalid.
     if any(export.attrs.get(name) == () for name in ("axes", "perm", "pads")):
         if not _reduces_a_number(term):

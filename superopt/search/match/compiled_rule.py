@@ -8,9 +8,8 @@ from typing import TypeAlias
 
 from superopt.ir.infer import OPERATORS
 from superopt.ir.rule import Rule
-from superopt.ir.term import Term, topological
+from superopt.ir.term import Term, node_of, topological
 from superopt.properties import lists_numbers
-from superopt.search.match.graph_index import node_of
 from superopt.search.match.overflow import adds_exponentials
 from superopt.search.match.rule_identity import renamed
 

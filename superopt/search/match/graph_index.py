@@ -5,18 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from superopt.ir.term import Term, topological
+from superopt.ir.term import Term, node_of, topological
 
-__all__ = ["GraphIndex", "index_key", "node_of", "run_time_terms"]
-
-
-def node_of(value: Term) -> Term:
-    """Return the operator that computes a value: the value itself, or the operator that an `Out` term belongs to."""
-    if value.op == "Out":
-        node = value.inputs[0]
-        assert node is not None
-        return node
-    return value
+__all__ = ["GraphIndex", "index_key", "run_time_terms"]
 
 
 def index_key(term: Term) -> str:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from superopt.ir.infer import IllTyped
 from superopt.ir.pattern import instantiate, match
 from superopt.ir.rule import Rule
-from superopt.ir.term import Attr, AttrVar, Term, equal_attr, topological, var
+from superopt.ir.term import Attr, AttrVar, Term, equal_attr, node_of, topological, var
 from superopt.rulebook.commutative import has_too_many_orders, operand_orders
 from superopt.search.match.compiled_rule import introduced
-from superopt.search.match.graph_index import GraphIndex, index_key, node_of
+from superopt.search.match.graph_index import GraphIndex, index_key
 from superopt.search.match.occurrence import align
 from superopt.search.match.split_rule import can_apply
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from superopt.ir.rule import Rule
-from superopt.ir.term import Term, topological
+from superopt.ir.term import Term, node_of, topological
 from superopt.rulebook.commutative import has_too_many_orders, operand_orders
 from superopt.search.match.compiled_rule import (
     CompiledRule,
@@ -23,7 +23,7 @@ from superopt.search.match.compiled_rule import (
     operand_operators,
     pattern_depth,
 )
-from superopt.search.match.graph_index import index_key, node_of
+from superopt.search.match.graph_index import index_key
 from superopt.search.match.overflow import may_overflow
 from superopt.search.match.rule_identity import Sides, renamed
 from superopt.search.match.split_rule import can_apply, split_attributes, with_present_value

@@ -17,10 +17,10 @@ from functools import cached_property
 
 from superopt.ir.pattern import Bindings, match
 from superopt.ir.rule import Rule
-from superopt.ir.term import Term, topological
+from superopt.ir.term import Term, node_of, topological
 from superopt.properties import joins
 from superopt.rulebook.variadic import VariadicForm, schema_of, variadic_forms
-from superopt.search.match.graph_index import index_key, node_of
+from superopt.search.match.graph_index import index_key
 
 __all__ = ["VariadicRule", "has_part_roots", "operand_counts", "variadic_rule"]
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Mapping, Sequence
 
-from superopt.ir.term import Term
+from superopt.ir.term import Term, node_of
 from superopt.properties import joins, rearranges
 from superopt.search.cost.fused_kernels import NORMALIZATIONS
 from superopt.search.cost.runtime_fusion import ACTIVATIONS, EPILOGUES, SUMS
-from superopt.search.match.graph_index import node_of
 from superopt.search.region import Region, extract_region
 
 __all__ = ["cut_into_regions", "cut_positions"]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
 
-from superopt.ir.term import Term, topological
+from superopt.ir.term import Term, node_of, topological
 from superopt.properties import is_matrix_product
-from superopt.search.match.graph_index import GraphIndex, node_of
+from superopt.search.match.graph_index import GraphIndex
 from superopt.search.match.matcher import Matcher
 from superopt.search.region import Region, extract_region
 

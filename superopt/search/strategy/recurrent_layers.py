@@ -13,7 +13,7 @@ from typing import NamedTuple
 from superopt.ir.infer import IllTyped, replace
 from superopt.ir.pattern import Bindings, instantiate, match
 from superopt.ir.rule import Rule
-from superopt.ir.term import CLOSED_FORM, Term, topological
+from superopt.ir.term import CLOSED_FORM, Term, node_of, topological
 from superopt.ir.trace import Application, Rewrite, Step, Trace
 from superopt.ops.recurrent import RECURRENT
 from superopt.properties import joins, moves
@@ -21,7 +21,7 @@ from superopt.rulebook.chain import ChainRule, chain_rule
 from superopt.rulebook.commutative import guided_orders
 from superopt.rulebook.variadic import schema_of, variadic_forms
 from superopt.search.match.compiled_rule import introduced
-from superopt.search.match.graph_index import GraphIndex, node_of
+from superopt.search.match.graph_index import GraphIndex
 from superopt.search.match.signature_check import Check
 
 __all__ = ["RecurrentLayers", "find_cells", "find_chains"]

@@ -16,10 +16,10 @@ import math
 from collections.abc import Iterator, Sequence
 
 from superopt.ir.dim import evaluate, symbols_of
-from superopt.ir.term import Term
+from superopt.ir.term import Term, node_of
 from superopt.ir.types import TensorType
 from superopt.properties import rearranges
-from superopt.search.match.graph_index import GraphIndex, node_of
+from superopt.search.match.graph_index import GraphIndex
 from superopt.search.region import Region, extract_region
 
 __all__ = ["keeps_rank", "movable_selections", "selected_operator", "selection_regions"]

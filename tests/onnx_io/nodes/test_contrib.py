@@ -8,7 +8,7 @@ import pytest
 from onnx import parser
 
 from superopt.ir.infer import make
-from superopt.ir.term import Term, var
+from superopt.ir.term import Term, node_of, var
 from superopt.ir.types import tensor
 from superopt.onnx_io import new_model, read_model, write_model
 from tests.support.runtime_oracle import random_feeds, round_trip, session
@@ -82,7 +82,7 @@ def test_forms(node: str, expected: str) -> None:
     model = parsed(node)
     written = round_trip(model)
     assert [n.op_type for n in written.graph.node] == [n.op_type for n in model.graph.node]
-    assert shown(read_model(model).outputs[0]) == expected
+    assert shown(node_of(read_model(model).outputs[0])) == expected
 
 
 @pytest.mark.parametrize(
@@ -104,12 +104,23 @@ def test_what_has_no_canonical_form_stays(node: str) -> None:
     assert read_model(parsed(node)).outputs[0].op.startswith("com.microsoft::")
 
 
-def test_outputs_that_are_not_modelled_stay() -> None:
-    model = parsed("SkipLayerNormalization(x, skip, v)")
+@pytest.mark.parametrize("op", ["SkipLayerNormalization", "SkipSimplifiedLayerNormalization"])
+def test_the_sum_that_is_normalised_is_the_fourth_output(op: str) -> None:
+    model = parsed(f"{op}(x, skip, v)")
+    assert list(round_trip(model).graph.node[0].output) == ["y"]
     model.graph.node[0].output.extend(["", "", "sum"])
-    node = read_model(model).outputs[0].inputs[0]
-    assert node is not None
-    assert node.op == "com.microsoft::SkipLayerNormalization"
+    model.graph.output.add().name = "sum"
+    y, total = read_model(model).outputs
+    assert (y, total) == (node_of(y).out(0), node_of(y).out(1))
+    assert node_of(y).op == op
+    assert list(round_trip(model).graph.node[0].output) == ["y", "", "", "sum"]
+
+
+def test_outputs_without_a_definition_stay() -> None:
+    model = parsed("SkipLayerNormalization(x, skip, v)")
+    model.graph.node[0].output.extend(["mean", "", "sum"])
+    assert node_of(read_model(model).outputs[0]).op == "com.microsoft::SkipLayerNormalization"
+    assert list(round_trip(model).graph.node[0].output) == ["y", "mean", "", "sum"]
 
 
 def test_attention_of_the_standard_domain_is_another_operator() -> None:
