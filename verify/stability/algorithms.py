@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from superopt.ir.infer import make
 from superopt.ir.operator import OPERATORS
-from superopt.ir.term import Attr, Term
+from superopt.ir.term import Attr, Term, node_of
 from superopt.ops.equation import unfold
 
 __all__ = ["as_computed", "is_computed_by_others"]
 
 
 def is_computed_by_others(term: Term) -> bool:
-    """Return True if the rounding of an operator is that of simpler ones."""
-    return term.op in OPERATORS and (OPERATORS[term.op].meaning is None or (term.op == "Sum" and len(term.inputs) > 2))
+    """Return True if the rounding of an operator's output is that of simpler ones."""
+    node = node_of(term)
+    if node.op not in OPERATORS or (term is node and len(node.types) > 1):
+        return False
+    return OPERATORS[node.op].meaning is None or (node.op == "Sum" and len(node.inputs) > 2)
 
 
 def as_computed(term: Term) -> Term:
