@@ -19,7 +19,7 @@ from superopt.ir.infer import OPERATORS, IllTyped, replace
 from superopt.ir.notation import parse_signature, show_signature
 from superopt.ir.pattern import Bindings, instantiate, match, pattern_names
 from superopt.ir.rule import Rule, Signature
-from superopt.ir.term import Term, topological
+from superopt.ir.term import Term, node_of, topological
 from superopt.ir.trace import Application, Rewrite, Step, Trace
 from superopt.onnx_io import Model
 from superopt.ops.definition import NoSemantics
@@ -77,8 +77,11 @@ def fused_in(models: Iterable[Model]) -> frozenset[str]:
     waiting = [term for model in models for term in topological(model.outputs)]
     while waiting:
         term = waiting.pop()
-        if term.op in OPERATORS and OPERATORS[term.op].domain and term.op not in found:
-            found.add(term.op)
+        node = node_of(term)
+        if term is node and len(node.types) > 1:  # its outputs are among the terms
+            continue
+        if node.op in OPERATORS and OPERATORS[node.op].domain and node.op not in found:
+            found.add(node.op)
             with contextlib.suppress(NoSemantics):
                 waiting += topological((unfold(term),))
     return frozenset(found)
