@@ -13,7 +13,7 @@ from superopt.evaluate import constant, dtype_name, evaluate, numpy_dtype
 from superopt.ir.dim import Size, Sizes
 from superopt.ir.infer import IllTyped, make
 from superopt.ir.operator import OPERATORS
-from superopt.ir.term import CLOSED_FORM, Term, var
+from superopt.ir.term import CLOSED_FORM, Attr, Term, var
 from superopt.ir.types import TensorType
 from superopt.onnx_io.certain_sizes import CertainSizes
 from superopt.onnx_io.functions import domain_of
@@ -36,9 +36,10 @@ from superopt.onnx_io.no_ops import unchanged_input
 from superopt.onnx_io.node_inference import node_types
 from superopt.onnx_io.node_order import LEAVES
 from superopt.onnx_io.nodes import NodeView, defined_outputs, import_node
+from superopt.onnx_io.nodes.view import Canonical
 from superopt.onnx_io.opaque import opaque_term
 from superopt.onnx_io.proven_shapes import ShapeProofs
-from superopt.onnx_io.reshape_targets import equal_sizes, numeric_target
+from superopt.onnx_io.reshape_targets import computed_target, equal_sizes, numeric_target
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS, FIRST_OPSET, opset_of, type_error
 from superopt.onnx_io.skeleton import node_notes, skeleton_of
 from superopt.onnx_io.static_values import StaticValues
@@ -212,6 +213,7 @@ class _Reader:
         unique = index if serial is None else serial
         if self.simplify and modelled and default:
             inputs = self.leave_out_zero_states(node, inputs)
+            node, inputs = self.with_numeric_target(node, inputs)
         if self.simplify and modelled and default and self.simplify_node(index, unique, node, inputs, outputs):
             self.simplified_nodes += 1
             return
@@ -245,6 +247,32 @@ class _Reader:
         left_out = set(inputs) - set(found)
         self.simplified_nodes += any(term is not None and not term.is_constant for term in left_out)
         return found
+
+    def with_numeric_target(
+        self, node: onnx.NodeProto, inputs: list[Term | None]
+    ) -> tuple[onnx.NodeProto, list[Term | None]]:
+        """Return a Reshape or Expand and its inputs with numbers as its target if they are equivalent, or as it is."""
+        view = NodeView(node, self.opset, tuple(inputs), len(node.output), None, self.array)
+        target = numeric_target(view, self.static) if inputs else None
+        if target is None:
+            return node, inputs
+        if len(equal := equal_sizes(view, self.static)) > 1:  # the numbers no longer ask for that
+            self.proofs.assume(node.output[0], {equal})
+        copying = onnx.NodeProto()
+        copying.CopyFrom(node)
+        del copying.attribute[:]
+        copying.attribute.extend(one for one in node.attribute if one.name != "allowzero")
+        return copying, [inputs[0], constant(target, "int64", self.weights)]
+
+    def with_computed_target(self, view: NodeView) -> Canonical | None:
+        """Return a Reshape or Expand to sizes that are known as polynomials, or None for other nodes."""
+        target = computed_target(view, self.static, self.certain) if self.simplify and view.inputs else None
+        if target is None:
+            return None
+        attrs: dict[str, Attr] = {"shape": target}
+        if view.node.op_type == "Reshape":
+            attrs["allowzero"] = 0
+        return Canonical(view.node.op_type, view.inputs[:1], attrs)
 
     def prove(self, node: onnx.NodeProto, term: Term, inputs: list[Term | None], outputs: list[str]) -> Term:
         """Record the proven shapes of the outputs of `term`, and return the term with these sizes in its types."""
@@ -280,10 +308,6 @@ class _Reader:
         if node.op_type == "If":
             return self.inline_branch(index, node, inputs, outputs)
         view = NodeView(node, self.opset, tuple(inputs), len(outputs), None, self.array)
-        if inputs and (target := numeric_target(view, self.static)) is not None:
-            if len(equal := equal_sizes(view, self.static)) > 1:  # the numbers no longer ask for that
-                self.proofs.assume(outputs[0], {equal})
-            inputs[1] = constant(target, "int64", self.weights)
         same = unchanged_input(view, self.static)
         if same is None:
             return False
@@ -324,7 +348,7 @@ class _Reader:
         """Return the term of a node that has a canonical form, or None."""
         first = self.types.get(outputs[0])
         view = NodeView(node, self.opset, inputs, len(outputs), first.shape if first else None, self.array)
-        form = import_node(view)
+        form = import_node(view) or self.with_computed_target(view)
         if form is None or (form.op in CLOSED_FORM and first is None):
             return None
         typed = dict(zip(node.input, (None if i is None else i.type for i in inputs), strict=False))

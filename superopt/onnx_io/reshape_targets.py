@@ -1,7 +1,8 @@
-"""Target shapes with symbolic sizes, expressed as numbers.
+"""Target shapes that a model computes, as numbers or as polynomials of the sizes of its inputs.
 
 For a target size of 0 Reshape copies the input's size, and for -1 it infers the size; for a target size of 1 Expand
-keeps the input's size. So a shape that a model computes by Shape is often the same list of numbers for all sizes.
+keeps the input's size. So a shape that a model computes by Shape is often the same list of numbers for all sizes. What
+is no such list are polynomials: (12 n, m, 32) of (n, 12, m, 32).
 """
 
 from __future__ import annotations
@@ -14,33 +15,44 @@ import onnx
 
 from superopt.ir.dim import Dim, Size, Sizes
 from superopt.ir.term import Term
+from superopt.onnx_io.certain_sizes import CertainSizes
 from superopt.onnx_io.model import EqualSizes
 from superopt.onnx_io.nodes import NodeView
 from superopt.onnx_io.static_values import StaticValues
 
-__all__ = ["allows_zero", "equal_sizes", "numeric_target"]
+__all__ = ["allows_zero", "computed_target", "equal_sizes", "numeric_target"]
 
 
 def numeric_target(view: NodeView, known: StaticValues) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
     """Return the target shape of a Reshape or Expand as numbers, or None.
 
-    None if it is constant already, or if no list of numbers is equivalent for all sizes.
+    Without `allowzero`: a 0 in it stands for the operand's size. None if it is constant already, or if no list of
+    numbers is equivalent for all sizes.
     """
-    if view.node.op_type not in ("Reshape", "Expand") or len(view.inputs) != 2:
-        return None
-    shape, term = known.shape(view.inputs[0]), view.inputs[1]
-    wanted: list[Size] | None = None
-    if shape is not None and isinstance(term, Term) and view.value(term) is None:
-        found = known.sizes(term)
-        wanted = None if found is None or found.ndim != 1 else list(found)
+    shape, wanted = known.shape(view.inputs[0]), _sizes(view, known)
     if shape is None or wanted is None:
         return None
-    if view.node.op_type == "Expand":
-        target = _expand(shape, wanted)
-    else:
-        zero = view.opset >= 14 and allows_zero(view.node)
-        target = _reshape(shape, wanted, copies=not zero)
+    target = _expand(shape, wanted) if view.node.op_type == "Expand" else _reshape(shape, wanted)
     return None if target is None else np.array(target, np.int64)
+
+
+def computed_target(view: NodeView, known: StaticValues, certain: CertainSizes) -> Sizes | None:
+    """Return the target shape of a Reshape or Expand as numbers and polynomials of the inputs' sizes, or None."""
+    wanted = _sizes(view, known)
+    if wanted is None or not all(map(certain.has, wanted)):
+        return None
+    return tuple(wanted)
+
+
+def _sizes(view: NodeView, known: StaticValues) -> list[Size] | None:
+    """Return the target of a Reshape or Expand if it is computed, and known; a size 0 in it copies the operand's."""
+    if view.node.op_type not in ("Reshape", "Expand") or len(view.inputs) != 2:
+        return None
+    term = view.inputs[1]
+    found = known.sizes(term) if isinstance(term, Term) and view.value(term) is None else None
+    if found is None or found.ndim != 1 or (0 in found and view.opset >= 14 and allows_zero(view.node)):
+        return None
+    return list(found)
 
 
 def allows_zero(node: onnx.NodeProto) -> bool:
@@ -62,10 +74,9 @@ def equal_sizes(view: NodeView, known: StaticValues) -> EqualSizes:
     return frozenset({math.prod(shape), math.prod(sizes)})
 
 
-def _reshape(shape: Sizes, wanted: Sequence[Size], copies: bool) -> list[int] | None:
+def _reshape(shape: Sizes, wanted: Sequence[Size]) -> list[int] | None:
     """Write 0 for sizes that keep their place, and -1 for one other size unless a size is 0 (ONNX forbids both)."""
-    copied = [0 if isinstance(s, Dim) and copies and k < len(shape) and shape[k] == s else s
-              for k, s in enumerate(wanted)]  # fmt: skip
+    copied = [0 if isinstance(s, Dim) and k < len(shape) and shape[k] == s else s for k, s in enumerate(wanted)]
     numbers = [size for size in copied if isinstance(size, int)]
     if len(numbers) == len(copied):
         return numbers
