@@ -37,22 +37,30 @@ def numeric_target(view: NodeView, known: StaticValues) -> np.ndarray[tuple[int]
 
 
 def computed_target(view: NodeView, known: StaticValues, certain: CertainSizes) -> Sizes | None:
-    """Return the target shape of a Reshape or Expand as numbers and polynomials of the inputs' sizes, or None."""
+    """Return the target shape of a Reshape or Expand as numbers and polynomials of the inputs' sizes, or None.
+
+    Before opset 14, no Reshape to several computed sizes could be written again: one of them may be 0, which copies.
+    """
     wanted = _sizes(view, known)
-    if wanted is None or not all(map(certain.has, wanted)):
+    if wanted is None or not all(map(certain.has, wanted)) or (view.node.op_type == "Reshape" and view.opset < 14):
         return None
     return tuple(wanted)
 
 
 def _sizes(view: NodeView, known: StaticValues) -> list[Size] | None:
-    """Return the target of a Reshape or Expand if it is computed, and known; a size 0 in it copies the operand's."""
+    """Return the target of a Reshape or Expand if it is computed, and known; a size 0 in it copies the operand's.
+
+    With `allowzero`, a 0 does not, and nothing is copied beside a -1: at a size of 0, runtimes differ about that.
+    """
     if view.node.op_type not in ("Reshape", "Expand") or len(view.inputs) != 2:
         return None
     term = view.inputs[1]
     found = known.sizes(term) if isinstance(term, Term) and view.value(term) is None else None
-    if found is None or found.ndim != 1 or (0 in found and view.opset >= 14 and allows_zero(view.node)):
+    if found is None or found.ndim != 1:
         return None
-    return list(found)
+    wanted = list(found)
+    zero = view.opset >= 14 and allows_zero(view.node)
+    return None if zero and (0 in wanted or -1 in wanted) else wanted
 
 
 def allows_zero(node: onnx.NodeProto) -> bool:
