@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 
-from superopt.ir.dim import Dim, Size, Sizes
+from superopt.ir.dim import Dim, Size, Sizes, floor_div
 from superopt.ir.term import Term
 from superopt.onnx_io.certain_sizes import CertainSizes
 from superopt.onnx_io.model import EqualSizes
@@ -48,19 +48,31 @@ def computed_target(view: NodeView, known: StaticValues, certain: CertainSizes) 
 
 
 def _sizes(view: NodeView, known: StaticValues) -> list[Size] | None:
-    """Return the target of a Reshape or Expand if it is computed, and known; a size 0 in it copies the operand's.
-
-    With `allowzero`, a 0 does not, and nothing is copied beside a -1: at a size of 0, runtimes differ about that.
-    """
+    """Return the target of a Reshape or Expand if it is computed, and known; a size 0 in it copies the operand's."""
     if view.node.op_type not in ("Reshape", "Expand") or len(view.inputs) != 2:
         return None
     term = view.inputs[1]
     found = known.sizes(term) if isinstance(term, Term) and view.value(term) is None else None
     if found is None or found.ndim != 1:
         return None
-    wanted = list(found)
     zero = view.opset >= 14 and allows_zero(view.node)
-    return None if zero and (0 in wanted or -1 in wanted) else wanted
+    return _without_inferred(known.shape(view.inputs[0]), list(found)) if zero else list(found)
+
+
+def _without_inferred(shape: Sizes | None, wanted: list[Size]) -> list[Size] | None:
+    """Return a target of a Reshape with `allowzero` without a -1, or None if it has a 0, which is a size there.
+
+    Beside a size of 0, ONNX Runtime infers that size all the same, as the one that fits for other sizes.
+    """
+    if 0 in wanted or shape is None:
+        return None
+    if -1 in wanted:
+        total, others = math.prod(shape), math.prod(size for size in wanted if size != -1)
+        inferred = floor_div(total, others)
+        if inferred * others != total:
+            return None
+        wanted[wanted.index(-1)] = inferred
+    return wanted
 
 
 def allows_zero(node: onnx.NodeProto) -> bool:
