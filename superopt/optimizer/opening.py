@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,7 +11,7 @@ from contextlib import contextmanager
 from superopt.optimizer.options import Options
 from superopt.optimizer.original import open_original
 from superopt.optimizer.source import Source
-from superopt.runtime import Session, Target, kill_child, resolve_target
+from superopt.runtime import Session, Target, interrupt_child, resolve_target
 
 __all__ = ["Opening", "begin_to_open"]
 
@@ -23,6 +24,7 @@ class Opening:
 
     def __init__(self, source: Source, options: Options) -> None:
         self.seconds = 0.0
+        self._thread: int | None = None
         thread = ThreadPoolExecutor(1, thread_name_prefix="open")
         self._target = thread.submit(resolve_target, options.ep, options.threads, options.target)
         self._session: Future[Session] | None = thread.submit(self._open, source)
@@ -46,12 +48,12 @@ class Opening:
             self.seconds -= time.perf_counter() - begun
 
     def end(self) -> None:
-        """Open no session any more, and end the runtime's process if it is at work on it."""
-        if self._session is not None and not self._session.cancel():
-            kill_child()
+        """Open no session any more; what has begun is interrupted."""
+        if self._session is not None and not self._session.cancel() and self._thread is not None:
+            interrupt_child(self._thread)
 
     def _open(self, source: Source) -> Session:
-        target = self.target().in_float32
+        self._thread, target = threading.get_ident(), self.target().in_float32
         begun = time.perf_counter()
         try:
             return open_original(source, target)

@@ -5,7 +5,7 @@ The runtimes are ONNX Runtime (`onnx_runtime.py`) and OpenVINO (`openvino_runtim
 """
 
 from superopt.runtime.accuracy import compare_accuracy, explained, largest_error
-from superopt.runtime.child import kill as kill_child
+from superopt.runtime.child import interrupt as interrupt_child
 from superopt.runtime.child import start as start_child
 from superopt.runtime.compare import (
     Mask,
@@ -92,7 +92,7 @@ __all__ = [
     "in_child",
     "input_specs",
     "is_float",
-    "kill_child",
+    "interrupt_child",
     "lacks_operator",
     "largest_error",
     "loadable",

@@ -24,7 +24,7 @@ from typing import IO, Any, TypeVar
 from superopt.runtime.frames import receive, send
 from superopt.runtime.installed import MODULE
 
-__all__ = ["Child", "ChildFailed", "DidNotEnd", "call", "kill", "start", "stop"]
+__all__ = ["Child", "ChildFailed", "DidNotEnd", "call", "interrupt", "start", "stop"]
 
 R = TypeVar("R")
 
@@ -144,11 +144,15 @@ def call(function: Callable[..., R], *arguments: Any, limit_s: float) -> R:
 
     Raises DidNotEnd if it takes longer than `limit_s` seconds of wall time, ChildFailed if the child ends.
     """
+    global _caller
     with _lock:
+        _caller = threading.get_ident()
         try:
             return _started().call(function, arguments, limit_s)
         except _NotTaken:  # the child had died while it was idle
             return _started().call(function, arguments, limit_s)
+        finally:
+            _caller = None
 
 
 def start() -> None:
@@ -166,15 +170,16 @@ def stop() -> None:
             child.end()
 
 
-def kill() -> None:
-    """End the child at once, even if another thread waits for it. A later call starts another one."""
+def interrupt(thread: int) -> None:
+    """End the child at once if it is at work for this thread, whose call fails. A later call starts another one."""
     child = _child
-    if child is not None and child.parent == os.getpid():
+    if child is not None and child.usable and _caller == thread:
         child.process.kill()
 
 
 _lock = threading.RLock()
 _child: Child | None = None
+_caller: int | None = None  # the thread that waits for an answer
 
 
 def _started() -> Child:

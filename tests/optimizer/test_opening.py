@@ -6,7 +6,7 @@ import contextlib
 import gc
 import time
 import weakref
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 
 import pytest
 from onnx import helper
@@ -17,7 +17,7 @@ from superopt.optimizer.opening import begin_to_open
 from superopt.optimizer.options import Options
 from superopt.optimizer.original import OriginalSessions
 from superopt.optimizer.source import Source
-from superopt.runtime import CannotRun, Target, open_session
+from superopt.runtime import CannotRun, Target, child, open_session
 from superopt.runtime.sessions import in_child
 from tests.support.models import floats, lora, model
 
@@ -55,3 +55,14 @@ def test_nobody_waits_for_the_session_if_the_model_cannot_be_read(monkeypatch: p
     with pytest.raises((CannotRun, CancelledError)):
         opening.session()
     assert open_session(lora(), Target("cpu", 1)).output_names == ["y"]
+
+
+def test_calls_of_other_threads_go_on() -> None:
+    in_child(time.sleep, 0.0, limit_s=_LONG_S)
+    with ThreadPoolExecutor(1) as other:
+        call = other.submit(in_child, time.sleep, 0.5, limit_s=_LONG_S)
+        while not child._caller:
+            time.sleep(0.001)
+        with contextlib.suppress(ModelError), begin_to_open(Source(lora()), OPTIONS):
+            raise ModelError("no model")
+        call.result()
