@@ -16,6 +16,7 @@ from superopt.ir.operator import OPERATORS
 from superopt.ir.term import CLOSED_FORM, Attr, Term, var
 from superopt.ir.types import TensorType
 from superopt.onnx_io.certain_sizes import CertainSizes
+from superopt.onnx_io.coordinates import Coordinates
 from superopt.onnx_io.functions import domain_of
 from superopt.onnx_io.inference import (
     check,
@@ -93,6 +94,7 @@ class _Reader:
         self.proto, self.label, self.simplify, self.reserved = proto, label, simplify, reserved
         self.stubs, self.weights = stubs, weights
         self.static, self.moved = StaticValues(self.weights), MovedConstants(self.weights)
+        self.coordinates = Coordinates(self.static)
         self.simplified_nodes = 0
         self.constants: MutableMapping[str, Term] = {}
         self.values: MutableMapping[str, Term] = {}
@@ -226,6 +228,7 @@ class _Reader:
         if self.simplify:
             if term not in inputs and term.op not in LEAVES:
                 term = self.prove(node, term, inputs, outputs)
+                self.coordinates.note(term)
                 if self.branch is not None:
                     self.branch.append((node, term))
             found = self.as_constant(term)
@@ -308,9 +311,13 @@ class _Reader:
         if node.op_type == "If":
             return self.inline_branch(index, node, inputs, outputs)
         view = NodeView(node, self.opset, tuple(inputs), len(outputs), None, self.array)
-        same = unchanged_input(view, self.static)
+        same = unchanged_input(view, self.static) or self.coordinates.replaced(view)
         if same is None:
             return False
+        if same not in inputs:
+            self.position.setdefault(same, index)
+            if same.type is not None and same.type.shape is not None and all(map(self.certain.has, same.type.shape)):
+                self.static.shapes.setdefault(same, same.type.shape)
         self.define(outputs[0], same)
         if len(outputs) > 1:  # the mask of a Dropout
             whole = self.opaque(unique, node, inputs, outputs)

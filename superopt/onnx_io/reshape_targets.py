@@ -20,7 +20,11 @@ from superopt.onnx_io.model import EqualSizes
 from superopt.onnx_io.nodes import NodeView
 from superopt.onnx_io.static_values import StaticValues
 
-__all__ = ["allows_zero", "computed_target", "equal_sizes", "numeric_target"]
+__all__ = ["FIRST_COMPUTED_RESHAPE", "allows_zero", "computed_target", "equal_sizes", "numeric_target"]
+
+
+# The opset before which no Reshape to several computed sizes can be written: one of them may be 0, which copies.
+FIRST_COMPUTED_RESHAPE = 14
 
 
 def numeric_target(view: NodeView, known: StaticValues) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
@@ -37,12 +41,13 @@ def numeric_target(view: NodeView, known: StaticValues) -> np.ndarray[tuple[int]
 
 
 def computed_target(view: NodeView, known: StaticValues, certain: CertainSizes) -> Sizes | None:
-    """Return the target shape of a Reshape or Expand as numbers and polynomials of the inputs' sizes, or None.
-
-    Before opset 14, no Reshape to several computed sizes could be written again: one of them may be 0, which copies.
-    """
+    """Return the target shape of a Reshape or Expand as numbers and polynomials of the inputs' sizes, or None."""
     wanted = _sizes(view, known)
-    if wanted is None or not all(map(certain.has, wanted)) or (view.node.op_type == "Reshape" and view.opset < 14):
+    if (
+        wanted is None
+        or not all(map(certain.has, wanted))
+        or (view.node.op_type == "Reshape" and view.opset < FIRST_COMPUTED_RESHAPE)
+    ):
         return None
     return tuple(wanted)
 
