@@ -18,7 +18,7 @@ from superopt.ir.dim import Size, Sizes, evaluate, symbol
 from superopt.ir.infer import make
 from superopt.ir.term import Attr, Term
 from superopt.onnx_io.nodes import NodeView
-from superopt.onnx_io.reshape_targets import FIRST_COMPUTED_RESHAPE
+from superopt.onnx_io.reshape_targets import FIRST_COMPUTED_RESHAPE, reshaped
 from superopt.onnx_io.static_values import StaticValues
 
 __all__ = ["Coordinates"]
@@ -126,7 +126,7 @@ class Coordinates:
             or view.opset < FIRST_COMPUTED_RESHAPE
         ):
             return None
-        return make("Reshape", (data,), {"allowzero": 0, "shape": (*shape, *own[1:])})
+        return reshaped(data, (*shape, *own[1:]), self._shapes)
 
     def _gathered_elements(self, view: NodeView) -> Term | None:
         """Return the data with axes of size 1 inserted if each element of a GatherND is the one at its own place."""
@@ -153,8 +153,10 @@ class Coordinates:
     def _and(self, view: NodeView) -> Term | None:
         """Return an operand of And, with axes of size 1 as long as the other's, if all of the other is true."""
         for truth, other in (view.inputs, view.inputs[::-1]):
-            shape = self._shape(truth)
-            if truth in self._all_true and other is not None and shape is not None and self._shape(other) is not None:
+            shape, own = self._shape(truth), self._shape(other)
+            if truth not in self._all_true or other is None or shape is None or own is None:
+                continue
+            if all(1 in sizes or sizes[0] == sizes[1] for sizes in zip(shape[::-1], own[::-1], strict=False)):
                 return make("Expand", (other,), {"shape": shape})
         return None
 

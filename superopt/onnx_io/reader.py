@@ -14,7 +14,7 @@ from superopt.ir.dim import Size, Sizes
 from superopt.ir.infer import IllTyped, make
 from superopt.ir.operator import OPERATORS
 from superopt.ir.term import CLOSED_FORM, Attr, Term, var
-from superopt.ir.types import TensorType
+from superopt.ir.types import FLOAT_DTYPES, TensorType
 from superopt.onnx_io.certain_sizes import CertainSizes
 from superopt.onnx_io.coordinates import Coordinates
 from superopt.onnx_io.functions import domain_of
@@ -40,7 +40,13 @@ from superopt.onnx_io.nodes import NodeView, defined_outputs, import_node
 from superopt.onnx_io.nodes.view import Canonical
 from superopt.onnx_io.opaque import opaque_term
 from superopt.onnx_io.proven_shapes import ShapeProofs
-from superopt.onnx_io.reshape_targets import computed_target, equal_sizes, numeric_target
+from superopt.onnx_io.reshape_targets import (
+    FIRST_COMPUTED_RESHAPE,
+    computed_target,
+    equal_sizes,
+    numeric_target,
+    reshaped,
+)
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS, FIRST_OPSET, opset_of, type_error
 from superopt.onnx_io.skeleton import node_notes, skeleton_of
 from superopt.onnx_io.static_values import StaticValues
@@ -228,6 +234,7 @@ class _Reader:
         if self.simplify:
             if term not in inputs and term.op not in LEAVES:
                 term = self.prove(node, term, inputs, outputs)
+                term = self.as_one_reshape(term)
                 self.coordinates.note(term)
                 if self.branch is not None:
                     self.branch.append((node, term))
@@ -266,6 +273,17 @@ class _Reader:
         del copying.attribute[:]
         copying.attribute.extend(one for one in node.attribute if one.name != "allowzero")
         return copying, [inputs[0], constant(target, "int64", self.weights)]
+
+    def as_one_reshape(self, term: Term) -> Term:
+        """Return a Reshape of truth values or integers without those below it; rules do that for real numbers."""
+        operand, shape = term.inputs[0] if term.inputs else None, self.static.shape(term)
+        if term.op != "Reshape" or shape is None or term.type is None or term.type.dtype in FLOAT_DTYPES:
+            return term
+        if operand is None or self.static.shape(operand) is None or self.opset < FIRST_COMPUTED_RESHAPE:
+            return term
+        found = reshaped(operand, shape, self.static)
+        self.static.shapes.setdefault(found, shape)
+        return found
 
     def with_computed_target(self, view: NodeView) -> Canonical | None:
         """Return a Reshape or Expand to sizes that are known as polynomials, or None for other nodes."""
@@ -355,7 +373,9 @@ class _Reader:
         """Return the term of a node that has a canonical form, or None."""
         first = self.types.get(outputs[0])
         view = NodeView(node, self.opset, inputs, len(outputs), first.shape if first else None, self.array)
-        form = import_node(view) or self.with_computed_target(view)
+        form = import_node(view)
+        computed = self.with_computed_target(view) if form is None else None
+        form = form or computed
         if form is None or (form.op in CLOSED_FORM and first is None):
             return None
         typed = dict(zip(node.input, (None if i is None else i.type for i in inputs), strict=False))
@@ -372,6 +392,8 @@ class _Reader:
             term = make(form.op, form.inputs, form.attrs, dtype, need)
         except IllTyped:
             return None  # stays opaque; the runtime will report the error
+        if uncertain and computed is not None:
+            return None  # it fails at other sizes than those at which it fits
         value = self.array(term) if term.op in CLOSED_FORM else None
         if value is not None:  # equal constants are one term, however the file states them
             return constant(value.astype(numpy_dtype(dtype)), dtype, self.weights)

@@ -14,13 +14,14 @@ import numpy as np
 import onnx
 
 from superopt.ir.dim import Dim, Size, Sizes, floor_div
+from superopt.ir.infer import make
 from superopt.ir.term import Term
 from superopt.onnx_io.certain_sizes import CertainSizes
 from superopt.onnx_io.model import EqualSizes
 from superopt.onnx_io.nodes import NodeView
 from superopt.onnx_io.static_values import StaticValues
 
-__all__ = ["FIRST_COMPUTED_RESHAPE", "allows_zero", "computed_target", "equal_sizes", "numeric_target"]
+__all__ = ["FIRST_COMPUTED_RESHAPE", "allows_zero", "computed_target", "equal_sizes", "numeric_target", "reshaped"]
 
 
 # The opset before which no Reshape to several computed sizes can be written: one of them may be 0, which copies.
@@ -116,3 +117,37 @@ def _expand(shape: Sizes, wanted: Sequence[Size]) -> list[int] | None:
     kept = [1 if isinstance(size, Dim) and size == have else size for size, have in zip(wanted, own, strict=True)]
     numbers = [size for size in kept if isinstance(size, int)]
     return numbers if len(numbers) == len(kept) else None
+
+
+def reshaped(data: Term, shape: Sizes, known: StaticValues) -> Term:
+    """Return `data` in another shape: as one Reshape, or as an Unsqueeze or Squeeze if only sizes of 1 come or go.
+
+    The shape of `data` must be certain, and that of the result follow from it.
+    """
+    while data.op in _RESHAPING and known.shape(data.inputs[0]) is not None and data.inputs[0] is not None:
+        data = data.inputs[0]
+    own = known.shape(data)
+    assert own is not None
+    if own == shape:
+        return data
+    for op, short, long in (("Unsqueeze", own, shape), ("Squeeze", shape, own)):
+        ones = _inserted_ones(short, long)
+        if ones is not None:
+            return make(op, (data,), {"axes": tuple(axis - len(long) for axis in ones)})
+    return make("Reshape", (data,), {"allowzero": 0, "shape": shape})
+
+
+_RESHAPING = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
+
+
+def _inserted_ones(short: Sizes, long: Sizes) -> list[int] | None:
+    """Return the axes of `long` whose sizes of 1 make it of `short`, or None."""
+    at, ones = 0, []
+    for axis, size in enumerate(long):
+        if at < len(short) and short[at] == size:
+            at += 1
+        elif size == 1:
+            ones.append(axis)
+        else:
+            return None
+    return ones if at == len(short) else None
