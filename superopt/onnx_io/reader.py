@@ -13,9 +13,10 @@ from superopt.evaluate import constant, dtype_name, evaluate, numpy_dtype
 from superopt.ir.dim import Size, Sizes
 from superopt.ir.infer import IllTyped, make
 from superopt.ir.operator import OPERATORS
-from superopt.ir.term import CLOSED_FORM, Attr, Term, var
-from superopt.ir.types import FLOAT_DTYPES, TensorType
+from superopt.ir.term import CLOSED_FORM, Term, var
+from superopt.ir.types import TensorType
 from superopt.onnx_io.certain_sizes import CertainSizes
+from superopt.onnx_io.computed_targets import ComputedTargets
 from superopt.onnx_io.coordinates import Coordinates
 from superopt.onnx_io.functions import domain_of
 from superopt.onnx_io.inference import (
@@ -37,16 +38,9 @@ from superopt.onnx_io.no_ops import unchanged_input
 from superopt.onnx_io.node_inference import node_types
 from superopt.onnx_io.node_order import LEAVES
 from superopt.onnx_io.nodes import NodeView, defined_outputs, import_node
-from superopt.onnx_io.nodes.view import Canonical
 from superopt.onnx_io.opaque import opaque_term
 from superopt.onnx_io.proven_shapes import ShapeProofs
-from superopt.onnx_io.reshape_targets import (
-    FIRST_COMPUTED_RESHAPE,
-    computed_target,
-    equal_sizes,
-    numeric_target,
-    reshaped,
-)
+from superopt.onnx_io.reshape_targets import equal_sizes
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS, FIRST_OPSET, opset_of, type_error
 from superopt.onnx_io.skeleton import node_notes, skeleton_of
 from superopt.onnx_io.static_values import StaticValues
@@ -141,6 +135,7 @@ class _Reader:
         inputs = self.read_leaves(graph)
         self.certain = CertainSizes(self.static.shapes.get(term, ()) for term in inputs)
         self.proofs = ShapeProofs(self.static, self.opset, self.certain.has)
+        self.targets = ComputedTargets(self.static, self.certain, self.opset, self.weights)
         self.serial = itertools.count(len(nodes))  # of nodes in bodies
         for index, node in enumerate(nodes):
             self.read_node(index, node)
@@ -234,7 +229,7 @@ class _Reader:
         if self.simplify:
             if term not in inputs and term.op not in LEAVES:
                 term = self.prove(node, term, inputs, outputs)
-                term = self.as_one_reshape(term)
+                term = self.targets.as_one(term)
                 self.coordinates.note(term)
                 if self.branch is not None:
                     self.branch.append((node, term))
@@ -263,37 +258,12 @@ class _Reader:
     ) -> tuple[onnx.NodeProto, list[Term | None]]:
         """Return a Reshape or Expand and its inputs with numbers as its target if they are equivalent, or as it is."""
         view = NodeView(node, self.opset, tuple(inputs), len(node.output), None, self.array)
-        target = numeric_target(view, self.static) if inputs else None
-        if target is None:
+        found = self.targets.with_numbers(view)
+        if found is None:
             return node, inputs
         if len(equal := equal_sizes(view, self.static)) > 1:  # the numbers no longer ask for that
             self.proofs.assume(node.output[0], {equal})
-        copying = onnx.NodeProto()
-        copying.CopyFrom(node)
-        del copying.attribute[:]
-        copying.attribute.extend(one for one in node.attribute if one.name != "allowzero")
-        return copying, [inputs[0], constant(target, "int64", self.weights)]
-
-    def as_one_reshape(self, term: Term) -> Term:
-        """Return a Reshape of truth values or integers without those below it; rules do that for real numbers."""
-        operand, shape = term.inputs[0] if term.inputs else None, self.static.shape(term)
-        if term.op != "Reshape" or shape is None or term.type is None or term.type.dtype in FLOAT_DTYPES:
-            return term
-        if operand is None or self.static.shape(operand) is None or self.opset < FIRST_COMPUTED_RESHAPE:
-            return term
-        found = reshaped(operand, shape, self.static)
-        self.static.shapes.setdefault(found, shape)
         return found
-
-    def with_computed_target(self, view: NodeView) -> Canonical | None:
-        """Return a Reshape or Expand to sizes that are known as polynomials, or None for other nodes."""
-        target = computed_target(view, self.static, self.certain) if self.simplify and view.inputs else None
-        if target is None:
-            return None
-        attrs: dict[str, Attr] = {"shape": target}
-        if view.node.op_type == "Reshape":
-            attrs["allowzero"] = 0
-        return Canonical(view.node.op_type, view.inputs[:1], attrs)
 
     def prove(self, node: onnx.NodeProto, term: Term, inputs: list[Term | None], outputs: list[str]) -> Term:
         """Record the proven shapes of the outputs of `term`, and return the term with these sizes in its types."""
@@ -374,7 +344,7 @@ class _Reader:
         first = self.types.get(outputs[0])
         view = NodeView(node, self.opset, inputs, len(outputs), first.shape if first else None, self.array)
         form = import_node(view)
-        computed = self.with_computed_target(view) if form is None else None
+        computed = self.targets.with_polynomials(view) if form is None and self.simplify else None
         form = form or computed
         if form is None or (form.op in CLOSED_FORM and first is None):
             return None
