@@ -10,7 +10,9 @@ import time
 
 __all__ = ["Pace"]
 
-_CALIBRATION = 0.3  # of the budget: the first runs on a machine measure it
+# Of the budget, to measure the machine on first use. A quiet machine takes 6 to 7 s; at 12 s, a noisy one had 8 s left to
+# measure the result of a default run, and refused it for noise (bge_small: 4 pairs of sessions; 8 s leave time for 11).
+_CALIBRATION = 0.2
 # Shares of the budget: work of the search (on a typical machine), its least time by the clock, and the least time with
 # the timing of regions, for which the search leaves a share.
 _SEARCH_WORK, _LEAST_SEARCH, _LEAST_REGIONS, _REGIONS = 0.25, 0.15, 0.2, 0.1
