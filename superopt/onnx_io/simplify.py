@@ -1,5 +1,8 @@
 """Simplification while reading: no-ops removed, known arithmetic folded, known branches inlined.
 
+Shapes and indices that a model computes from its sizes are read as polynomials of these (`reshape_targets`,
+`coordinates`).
+
 A folded shape or an inlined branch lets ONNX's shape inference find more sizes and types, but it runs on files only. So
 the model is written and read again until its number of nodes no longer falls.
 """

@@ -10,8 +10,8 @@ import time
 
 __all__ = ["Pace"]
 
-# Of the budget, to measure the machine on first use. A quiet machine takes 6 to 7 s. A noisy one took all of 12 s, and a
-# default run had 8 s left to measure its result, which it refused for noise (bge_small: 4 pairs of sessions).
+# Of the budget, to measure the machine on first use. A quiet machine takes 6 to 7 s. A noisy one took all of 12 s, so
+# that a default run had 8 s left to measure its result, which it refused for noise (bge_small: 4 pairs of sessions).
 _CALIBRATION = 0.2
 # Shares of the budget: work of the search (on a typical machine), its least time by the clock, and the least time with
 # the timing of regions, for which the search leaves a share.
