@@ -49,8 +49,10 @@ class ComputedTargets:
         operand, shape = term.inputs[0] if term.inputs else None, self._known.shape(term)
         if term.op != "Reshape" or shape is None or term.type is None or term.type.dtype in FLOAT_DTYPES:
             return term
-        if operand is None or self._known.shape(operand) is None or self._opset < FIRST_COMPUTED_RESHAPE:
+        if operand is None or self._opset < FIRST_COMPUTED_RESHAPE:
             return term
         found = reshaped(operand, shape, self._known)
+        if found is None:
+            return term
         self._known.shapes.setdefault(found, shape)
         return found

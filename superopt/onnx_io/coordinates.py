@@ -23,6 +23,8 @@ from superopt.onnx_io.static_values import StaticValues
 
 __all__ = ["Coordinates"]
 
+_LONGEST = 64  # polynomial, by `_length`: places in tensors of 6 axes; squares of squares would grow without end
+
 
 class Coordinates:
     """The elements of tensors of int64 as polynomials of their places, computed once for each term."""
@@ -39,7 +41,9 @@ class Coordinates:
         return handler(self, view)
 
     def note(self, term: Term) -> None:
-        """Note if all elements of a new term are known to be true: index >= 0."""
+        """Note what is known of a term, after those below it: an index, or that all of index >= 0 is true."""
+        if term.op in _ELEMENTS:
+            self.element(term)
         if term.op != "GreaterOrEqual" or None in term.inputs:
             return
         left, right = (self.element(one) for one in term.inputs if one is not None)
@@ -50,8 +54,8 @@ class Coordinates:
     def element(self, term: Term) -> Size | None:
         """Return the element at the place (i!0, i!1, ...) of a tensor of int64, or None if it is not known."""
         if term not in self._known:
-            self._known[term] = None  # a term is not below itself, and an unknown one stays so
-            self._known[term] = self._element(term)
+            found = self._element(term)
+            self._known[term] = None if found is None or _length(found) > _LONGEST else found
         return self._known[term]
 
     def _element(self, term: Term) -> Size | None:
@@ -98,7 +102,9 @@ class Coordinates:
 
     def _product(self, term: Term, operands: Sequence[Term]) -> Size | None:
         left, right = (self._aligned(one, self._shape(term) or ()) for one in operands)
-        return None if left is None or right is None else left * right
+        if left is None or right is None or _length(left) * _length(right) > _LONGEST:
+            return None
+        return left * right
 
     def _aligned(self, operand: Term, shape: Sizes) -> Size | None:
         """Return an operand's element, by the place in a result of `shape` to which it is broadcast."""
@@ -167,6 +173,11 @@ def _row_major(shape: Sizes) -> Size:
     for axis, size in enumerate(shape):
         number = number * size + (0 if size == 1 else symbol(f"i!{axis}"))
     return number
+
+
+def _length(element: Size) -> int:
+    """Return the number of factors in all products of a polynomial, and one for each product."""
+    return 1 if isinstance(element, int) else sum(1 + len(product) for product, _ in element.terms)
 
 
 def _integers(value: Attr) -> tuple[int, ...]:

@@ -119,15 +119,19 @@ def _expand(shape: Sizes, wanted: Sequence[Size]) -> list[int] | None:
     return numbers if len(numbers) == len(kept) else None
 
 
-def reshaped(data: Term, shape: Sizes, known: StaticValues) -> Term:
+def reshaped(data: Term, shape: Sizes, known: StaticValues) -> Term | None:
     """Return `data` in another shape: as one Reshape, or as an Unsqueeze or Squeeze if only sizes of 1 come or go.
 
-    The shape of `data` must be certain, and that of the result follow from it.
+    None if the shape of `data` is not known, or has as many elements for some sizes only: then a Reshape may fail.
     """
-    while data.op in _RESHAPING and known.shape(data.inputs[0]) is not None and data.inputs[0] is not None:
-        data = data.inputs[0]
     own = known.shape(data)
-    assert own is not None
+    if own is None or math.prod(own) != math.prod(shape):
+        return None
+    while data.op in _RESHAPING and data.inputs[0] is not None:
+        below = known.shape(data.inputs[0])
+        if below is None or math.prod(below) != math.prod(own):
+            break
+        data, own = data.inputs[0], below
     if own == shape:
         return data
     for op, short, long in (("Unsqueeze", own, shape), ("Squeeze", shape, own)):

@@ -106,3 +106,19 @@ def test_an_index_may_be_less_than_another_number(bound: str) -> None:
 def test_sizes_that_may_not_fit_are_left_to_the_runtime() -> None:
     """mask[n, m] and m truths meet at (n, m); n truths do not, unless n = m."""
     assert "And" in operators(dynamic("c = GreaterOrEqual(rows, zero) y = And(mask, c)"))
+
+
+def test_polynomials_do_not_grow_without_end() -> None:
+    """Squares of squares, and a long chain."""
+    squares = ["w0 = Add(b, s)", *(f"w{k + 1} = Mul(w{k}, w{k})" for k in range(40))]
+    chain = [f"w{k + 1} = Add(w{k}, w{k})" for k in range(40, 3000)]
+    model = dynamic(" ".join([*squares, *chain, "c = GreaterOrEqual(w3000, zero) y = And(mask, c)"]))
+    assert "And" in operators(model)
+
+
+def test_a_reshape_that_fails_at_other_sizes_stays() -> None:
+    model = dynamic(
+        "pair = Concat<axis = 0>(two_rows, rest) a = Reshape(mask, pair) whole = Shape(mask) y = Reshape(a, whole)"
+    )
+    model.graph.initializer.add(name="two_rows", data_type=7, dims=[1], int64_data=[2])
+    assert "Reshape" in operators(model)
