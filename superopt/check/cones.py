@@ -15,7 +15,7 @@ from superopt.ir.infer import OPERATORS, make
 from superopt.ir.operator import IllTyped
 from superopt.ir.pattern import Bindings, pattern_names
 from superopt.ir.rule import Rule, Signature
-from superopt.ir.term import CLOSED_FORM, Attr, Term, var
+from superopt.ir.term import CLOSED_FORM, Attr, Term, node_of, var
 from superopt.ir.types import FLOAT_DTYPES
 from verify.propose.signatures import literal_signatures
 
@@ -124,8 +124,8 @@ def _is_truth(term: Term) -> bool:
 
 
 def _can_open(term: Term) -> bool:
-    node = term.inputs[0] if term.op == "Out" else term
-    return node is not None and bool(node.inputs) and node.op in OPERATORS
+    node = node_of(term)
+    return bool(node.inputs) and node.op in OPERATORS
 
 
 def _equation(left: Term, right: Term, cut: _Cut, variables: Iterable[Term]) -> Rule | None:

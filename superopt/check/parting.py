@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from superopt.check.side import Side
-from superopt.ir.term import Term, topological
+from superopt.ir.term import Term, node_of, output_index, topological
 from superopt.optimizer.float64 import NoReference
 from superopt.runtime import Feeds, is_float
 
@@ -114,8 +114,7 @@ def _region(end: Term, agreeing: dict[Term, Term]) -> list[Term]:
 
 
 def _operands(term: Term) -> tuple[Term, ...]:
-    node = term.inputs[0] if term.op == "Out" else term
-    return () if node is None else tuple(i for i in node.inputs if i is not None and not i.is_constant)
+    return tuple(i for i in node_of(term).inputs if i is not None and not i.is_constant)
 
 
 def _aligned(mine: Sequence[Term], other: Sequence[Term], agreeing: dict[Term, Term]) -> Iterator[tuple[Term, Term]]:
@@ -130,5 +129,4 @@ def _aligned(mine: Sequence[Term], other: Sequence[Term], agreeing: dict[Term, T
 
 
 def _operator(term: Term) -> tuple[object, ...]:
-    node = term.inputs[0] if term.op == "Out" else None
-    return (term.op,) if node is None else (term.op, term.attr("index"), node.op)
+    return node_of(term).op, output_index(term), term.op

@@ -33,7 +33,7 @@ from superopt.check.regions import correspondences, name_of, unproven_pairs
 from superopt.check.side import Side
 from superopt.check.witness import WitnessSearch
 from superopt.files import OutputError, write_whole
-from superopt.ir.term import Term
+from superopt.ir.term import node_of
 from superopt.onnx_io import Model, ModelError
 from superopt.onnx_io.load import load_proto
 from superopt.optimizer.source import Source
@@ -308,8 +308,8 @@ class _Check:
         return PartingPair(
             name_of(left, parting.left),
             name_of(right, parting.right),
-            _operator(parting.left),
-            _operator(parting.right),
+            node_of(parting.left).op,
+            node_of(parting.right).op,
             [name_of(left, term) for term in parting.agreeing],
         )
 
@@ -335,11 +335,6 @@ def _label(model: CheckedModel) -> str:
     if isinstance(model, Source):
         return model.name or "model in memory"
     return "model in memory" if isinstance(model, onnx.ModelProto) else str(model)
-
-
-def _operator(term: Term) -> str:
-    node = term.inputs[0] if term.op == "Out" else term
-    return term.op if node is None else node.op
 
 
 def _save(path: Path, feeds: Feeds) -> None:

@@ -22,7 +22,7 @@ from superopt.evaluate.indices import Array
 from superopt.evaluate.written import is_written
 from superopt.ir.infer import replace
 from superopt.ir.operator import OPERATORS, ignore
-from superopt.ir.term import CLOSED_FORM, Attr, Term, topological
+from superopt.ir.term import CLOSED_FORM, Attr, Term, node_of, topological
 from superopt.ir.types import FLOAT_DTYPES, TensorType
 from superopt.properties import is_conversion, is_real, jumping_operands, moves
 
@@ -125,8 +125,7 @@ def evaluate(outputs: Sequence[Term], env: Mapping[Term, Array], weights: Mappin
 
 def _read(term: Term) -> list[Term]:
     """Return the terms whose values `_computed` reads for `term`."""
-    node = term.inputs[0] if term.op == "Out" else term
-    return [] if node is None else [used for used in node.inputs if used is not None]
+    return [used for used in node_of(term).inputs if used is not None]
 
 
 def _computed(term: Term, index: int, values: Mapping[Term, Array]) -> Array:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from superopt.ir.infer import make
 from superopt.ir.operator import OPERATORS
-from superopt.ir.term import Attr, Term, topological, var
+from superopt.ir.term import Attr, Term, node_of, topological, var
 from superopt.ir.types import TensorType
 from superopt.ops.equation import unfold
 
@@ -49,8 +49,8 @@ def along_equations(
     for term in order:
         if term in known or (len(term.types) > 1 and term.op != "Out"):
             continue
-        node = term.inputs[0] if term.op == "Out" else term
-        assert node is not None and term.type is not None
+        node = node_of(term)
+        assert term.type is not None
         below = [known[i] for i in node.inputs]
         known[term] = step(node.op, {**dict(node.attrs), **dict(term.attrs)}, node.inputs, below, term.type)
     return known[order[-1]]

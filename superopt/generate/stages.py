@@ -24,7 +24,7 @@ from superopt.generate.conjectures.minimal_filtering import filtering_conjecture
 from superopt.generate.conjectures.reals import RealEvaluator, enumerate_reals
 from superopt.generate.conjectures.softmax_shift import shift_conjectures
 from superopt.generate.conjectures.target_pairs import target_conjectures
-from superopt.generate.derive import normal
+from superopt.generate.derive.defining_equation import defining_equation
 from superopt.generate.enumeration.enumerator import LevelCounts, enumerate_family
 from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.generate.generalise.sampling_check import SamplingCheck
@@ -39,13 +39,11 @@ from superopt.generate.prove.stable_order import in_stable_order
 from superopt.generate.prove.used_signatures import UsedSignatures
 from superopt.generate.stage_counts import StageCounts
 from superopt.ir.dim import Size, evaluate, symbols_of
-from superopt.ir.infer import make, remake
 from superopt.ir.notation import NotationError, parse_rule, parse_rules, parse_terms, show_rule
 from superopt.ir.pattern import Bindings, instantiate, pattern_names, sizes_in
 from superopt.ir.rule import Condition, Rule, Signature, SignatureValue
 from superopt.ir.term import Attr, AttrVar, Term, map_terms, topological, var
 from superopt.ir.types import tensor
-from superopt.ops.equation import unfold
 from superopt.properties import is_linear_product
 from superopt.rulebook.variadic import Schema
 from verify.certificates import Certificate
@@ -82,9 +80,7 @@ def enumerate_part(config: RunConfig, number: int, part: int, inputs: Mapping[st
         if family.is_written_function:
             own = [GroundEquation(_typed(family, text), one, family) for text in family.targets for one in terms]
         else:
-            own = [
-                GroundEquation(one, map_terms(normal(tuple(map(unfold, one))), _as_written), family) for one in terms
-            ]
+            own = [defining_equation(one, family) for one in terms]
         return _json({"counts": asdict(StageCounts(graphs=len(own))), "equations": [_show(e) for e in own]})
     if family.reals:
         operators = min(family.runtime, config.operators or family.runtime)
@@ -98,18 +94,6 @@ def enumerate_part(config: RunConfig, number: int, part: int, inputs: Mapping[st
     counts = _counts(own_levels)
     counts.classes += len(state.classes.leaves) if part == 0 else 0
     return _json({"counts": asdict(counts), "equations": [_show(e) for e in equations]})
-
-
-def _as_written(term: Term, inputs: tuple[Term | None, ...]) -> Term:
-    """Return `term` over `inputs` as models have it: without products with 1, without absent operands at the end."""
-    if term.op == "Mul":
-        for factor, other in (inputs, inputs[::-1]):
-            if factor is not None and other is not None and factor.op == "Ones" and other.type == term.type:
-                return other
-    if inputs and inputs[-1] is None:
-        last = max(k for k, operand in enumerate(inputs) if operand is not None)
-        return make(term.op, inputs[: last + 1], dict(term.attrs))
-    return term if inputs == term.inputs else remake(term, inputs)
 
 
 def _counts(levels: Iterable[LevelCounts]) -> StageCounts:

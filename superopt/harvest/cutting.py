@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from superopt.harvest.limits import WindowLimits
 from superopt.harvest.model_graph import ModelGraph, bits
-from superopt.ir.term import Attr, Term
+from superopt.ir.term import Term, output_index
 
 __all__ = ["Cut", "Occurrences", "cut_windows"]
 
@@ -131,14 +131,9 @@ def _structure(graph: ModelGraph, members: int, outputs: tuple[Term, ...]) -> tu
             if value is None:
                 wiring.append(None)
             elif maker in local:
-                wiring.append((local[maker], _index(value)))
+                wiring.append((local[maker], output_index(value)))
             else:
                 wiring.append(leaves.setdefault(value, len(leaves)))
-        key.append((graph.forms[k], tuple(wiring), tuple(_index(v) for v in graph.values[k] if v in live)))
+        key.append((graph.forms[k], tuple(wiring), tuple(output_index(v) for v in graph.values[k] if v in live)))
         local[k] = len(local)
     return tuple(key)
-
-
-def _index(value: Term) -> Attr:
-    """Return the number of a value among the outputs of its operator."""
-    return value.attr("index") if value.op == "Out" else 0

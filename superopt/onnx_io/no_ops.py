@@ -17,7 +17,7 @@ from superopt.onnx_io.schemas import TO_THE_END, has_doubtful_attributes
 from superopt.onnx_io.static_values import StaticValues
 from superopt.ops.resize import NEAREST_MODES
 
-__all__ = ["unchanged_input"]
+__all__ = ["broadcasts", "unchanged_input"]
 
 
 def unchanged_input(view: NodeView, known: StaticValues) -> Term | None:
@@ -58,7 +58,7 @@ def _chosen(view: NodeView, known: StaticValues) -> Term | None:
             continue
         if found.dtype.kind not in ("b" if isinstance(value, bool) else "iu"):
             continue
-        if shape[0] is not None and all(other is not None and _broadcasts(other, shape[0]) for other in shapes):
+        if shape[0] is not None and all(other is not None and broadcasts(other, shape[0]) for other in shapes):
             return view.inputs[index]
     return None
 
@@ -77,7 +77,7 @@ def _not_empty(view: NodeView, known: StaticValues) -> Term | None:
     return may_have[0] if len(may_have) == 1 and len(beside) == 1 else None
 
 
-def _broadcasts(sizes: Sequence[Size], to: Sequence[Size]) -> bool:
+def broadcasts(sizes: Sequence[Size], to: Sequence[Size]) -> bool:
     """Return True if a tensor of `sizes` is broadcast to another without changing the shape of that."""
     own = to[len(to) - len(sizes) :]
     return len(sizes) <= len(to) and all(size in (1, have) for size, have in zip(sizes, own, strict=True))

@@ -21,7 +21,7 @@ from superopt.evaluate.determined import divides, is_determined
 from superopt.ir.dim import Dim, Quotient, Size, Sizes, floor_div, symbol, symbols_of
 from superopt.ir.infer import OPERATORS
 from superopt.ir.operator import fits
-from superopt.ir.term import CLOSED_FORM, Term
+from superopt.ir.term import CLOSED_FORM, Term, node_of
 from superopt.ir.types import FLOAT_DTYPES, TensorType
 from superopt.onnx_io.attributes import unpack
 from superopt.onnx_io.inference import SMALL
@@ -105,8 +105,7 @@ class StaticValues:
     def _found(self, term: Term, opset: int) -> Array | None:
         if term.op in ("Shape", "Size"):
             return self._of_shape(term)
-        node = term.inputs[0] if term.op == "Out" else term
-        assert node is not None
+        node = node_of(term)
         inputs = [i for i in node.inputs if i is not None]
         if not inputs or len(inputs) < len(node.inputs):
             return None

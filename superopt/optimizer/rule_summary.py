@@ -10,7 +10,7 @@ import onnx
 from superopt.ir.infer import replace
 from superopt.ir.notation import show_rule
 from superopt.ir.rule import Rule
-from superopt.ir.term import Term
+from superopt.ir.term import Term, node_of
 from superopt.ir.trace import Application, Trace
 from superopt.onnx_io import Model
 from superopt.optimizer.equations import show_sides
@@ -76,6 +76,5 @@ def _rewritten_nodes(steps: list[tuple[Term, ...]], application: Application, gr
 
 def _node_name(term: Term, graph: Model) -> str:
     """Return the name of a term's node, else the name of its value; empty if it has neither."""
-    node = term.inputs[0] if term.op == "Out" else term
-    note = graph.nodes.get(node) if node is not None else None
+    note = graph.nodes.get(node_of(term))
     return (note.name if note is not None else "") or graph.names.get(term, "")

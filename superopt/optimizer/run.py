@@ -71,26 +71,29 @@ def run(
     with phases("read", "reading the model"):
         source = Source(model)
         check_inputs_stay(outputs, source)
-        with begin_to_open(source, options) as opening:
+    with begin_to_open(source, options) as opening:
+        with phases("read"):
             terms = source.terms
             target = opening.target()
-    if options.quick:  # its few seconds are those after the reading
-        pace = Pace(options.budget_s, is_timed=False)
-    own = None if options.rules is None else Path(options.rules)
-    rules, certificates = chosen_rules(own, map(Path, options.add_rules), options.skip_rules)
+        if options.quick:  # its few seconds are those after the reading
+            pace = Pace(options.budget_s, is_timed=False)
+        own = None if options.rules is None else Path(options.rules)
+        rules, certificates = chosen_rules(own, map(Path, options.add_rules), options.skip_rules)
 
-    with phases("total"), ResultStore() as store:
-        proofs = ProofCache(store, certificates, options.numerics, proves=not options.quick, budget_s=options.budget_s)
-        context = RunContext(options, source, opening, target, device, rules, proofs, store, phases, pace)
+        with phases("total"), ResultStore() as store:
+            proofs = ProofCache(
+                store, certificates, options.numerics, proves=not options.quick, budget_s=options.budget_s
+            )
+            context = RunContext(options, source, opening, target, device, rules, proofs, store, phases, pace)
 
-        def outcome(selection: Selection) -> Outcome:
-            names = {term: name for graph in (*selection.graphs, terms) for term, name in graph.names.items()}
-            return Outcome(_result(context, selection, outputs[RESULT]), traces_to_json(selection.traces, names))
+            def outcome(selection: Selection) -> Outcome:
+                names = {term: name for graph in (*selection.graphs, terms) for term, name in graph.names.items()}
+                return Outcome(_result(context, selection, outputs[RESULT]), traces_to_json(selection.traces, names))
 
-        def keep(selection: Selection | None) -> None:
-            validated(None if selection is None else outcome(selection))
+            def keep(selection: Selection | None) -> None:
+                validated(None if selection is None else outcome(selection))
 
-        selection = _improve(context, finder, timer, keep)
+            selection = _improve(context, finder, timer, keep)
     close_unused()
     if selection.proto is not None:
         selection.proto = embedded(selection.proto) or selection.proto

@@ -31,7 +31,7 @@ from superopt.generate.grammar import Family, Use
 from superopt.ir.infer import IllTyped, make
 from superopt.ir.operator import OPERATORS
 from superopt.ir.pattern import Bindings, instantiate
-from superopt.ir.term import CLOSED_FORM, Term, map_terms, topological, var
+from superopt.ir.term import CLOSED_FORM, Term, map_terms, node_of, topological, var
 from superopt.ir.types import FLOAT_DTYPES, TensorType
 from superopt.rulebook.commutative import ordered_operands
 
@@ -80,8 +80,7 @@ class RealEvaluator(Evaluator):
             return np.zeros(shape)
         if term.op == "Var":
             return self._sample(str(term.attr("name")), type.dtype, shape)
-        node = term.inputs[0] if term.op == "Out" else term
-        assert node is not None
+        node = node_of(term)
         attrs = {**dict(node.attrs), **(dict(term.attrs) if node is not term else {})}
         types = [None if i is None else i.type for i in node.inputs]
         inputs = [None if i is None else self._known[i] for i in node.inputs]

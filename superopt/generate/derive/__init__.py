@@ -6,6 +6,7 @@ neighbours.py    one rewriting step: all terms that one application of a rule le
 step_checks.py   validity of a step: equal fingerprints, or a certificate that covers it
 deriver.py       short derivations, searched from both ends
 instances.py     ground equations: a rule at known sizes
+defining_equation.py   ground equations of operators that are defined by others
 consequences.py  derivability of a rule: derivations of instances at each of its signatures
 """
 

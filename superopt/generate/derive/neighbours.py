@@ -18,7 +18,7 @@ from superopt.generate.derive.constants import folded
 from superopt.ir.infer import IllTyped
 from superopt.ir.pattern import Bindings, instantiate, match
 from superopt.ir.rule import Rule
-from superopt.ir.term import Term, map_terms, topological
+from superopt.ir.term import Term, map_terms, node_of, topological
 from superopt.rulebook.commutative import operand_orders, ordered_operands
 
 __all__ = ["Neighbours", "RewriteEdge", "StepCheck", "normal", "outputs", "together"]
@@ -233,9 +233,7 @@ def _variants(rule: Rule) -> Iterator[tuple[Term, Term]]:
 
 def _heads(term: Term) -> tuple[str, ...]:
     """Return the operators of a term and of its operands; an output of Split counts as an operator `Split.0`."""
-    node = term.inputs[0] if term.op == "Out" else term
-    assert node is not None
-    return (_head(term), *("" if i is None else _head(i) for i in node.inputs))
+    return (_head(term), *("" if i is None else _head(i) for i in node_of(term).inputs))
 
 
 def _head(term: Term) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Mapping, Sequence
 
-from superopt.ir.term import Term, node_of
+from superopt.ir.term import Term, node_of, output_index
 from superopt.properties import joins, rearranges
 from superopt.search.cost.fused_kernels import NORMALIZATIONS
 from superopt.search.cost.runtime_fusion import ACTIVATIONS, EPILOGUES, SUMS
@@ -52,7 +52,7 @@ def cut_into_regions(
     start = 0
     for end in ends:
         alive = [
-            v for k in range(start, end) for v in sorted(values_of.get(k, ()), key=_output_index) if last_use[v] >= end
+            v for k in range(start, end) for v in sorted(values_of.get(k, ()), key=output_index) if last_use[v] >= end
         ]
         if end < len(order):
             cuts.add(frozenset(alive))
@@ -135,9 +135,3 @@ def _belongs_to(term: Term, before: Term) -> bool:
     if joins(before.op) or (rearranges(before.op) and rearranges(term.op)):
         return before in term.inputs
     return term.op in EPILOGUES and term.inputs[0] is before and before.op not in ACTIVATIONS
-
-
-def _output_index(value: Term) -> int:
-    index = value.attr("index") if value.op == "Out" else 0
-    assert isinstance(index, int)
-    return index
