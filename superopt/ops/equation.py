@@ -250,7 +250,7 @@ def _as_float(value: Any) -> Attr:
 
 
 def _untyped(term: Term, inputs: tuple[Term | None, ...]) -> Term:
-    return term.over(inputs)
+    return Term.of(term.op, inputs, dict(term.attrs), term.types)
 
 
 def _integer(value: Attr) -> int:
