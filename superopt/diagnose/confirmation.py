@@ -7,7 +7,7 @@ kernel different ones, a definition in the kernel is wrong.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,7 @@ from verify.verdict import Counterexample
 
 __all__ = [
     "SIDES_AGREE", "VALUES_DIFFER", "ONE_SIDE_FAILS", "TYPES_DIFFER", "CANNOT_RUN", "Confirmation", "confirm",
-    "run_terms",
+    "run_terms", "runnable",
 ]  # fmt: skip
 
 VALUES_DIFFER, TYPES_DIFFER, ONE_SIDE_FAILS = "the values differ", "the types differ", "one side does not run"
@@ -157,12 +157,29 @@ def _array(term: Term, values: object) -> np.ndarray[Any, Any]:
 
 def run_terms(outputs: tuple[Term, ...], feeds: Mapping[str, np.ndarray[Any, Any]]) -> list[Any] | str:
     """Run terms in ONNX Runtime, unoptimized; return the outputs, or the reason why they do not run."""
+    return runnable(outputs)(feeds)
+
+
+def runnable(outputs: tuple[Term, ...]) -> Callable[[Mapping[str, np.ndarray[Any, Any]]], list[Any] | str]:
+    """Return `run_terms` for these terms: they are loaded once, and may be run on many feeds."""
     names = {str(term.attr("name")) for term in topological(outputs) if term.op == "Var"}
     try:
         session = open_session(_model(outputs), Target(), level="none")
-        return session.run({name: array for name, array in feeds.items() if name in names})
     except (ModelError, CannotRun, RuntimeUnavailable, onnx.checker.ValidationError) as error:
-        return " ".join(str(error).split())
+        reason = _one_line(error)
+        return lambda feeds: reason
+
+    def run(feeds: Mapping[str, np.ndarray[Any, Any]]) -> list[Any] | str:
+        try:
+            return session.run({name: array for name, array in feeds.items() if name in names})
+        except (CannotRun, RuntimeUnavailable) as error:
+            return _one_line(error)
+
+    return run
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
 
 
 def _model(outputs: tuple[Term, ...]) -> onnx.ModelProto:

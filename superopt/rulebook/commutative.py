@@ -19,7 +19,14 @@ from superopt.ir.infer import OPERATORS
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, map_terms, topological
 
-__all__ = ["OperandOrder", "guided_orders", "has_too_many_orders", "operand_orders", "ordered_operands"]
+__all__ = [
+    "OperandOrder",
+    "guided_orders",
+    "has_too_many_orders",
+    "is_commutative",
+    "operand_orders",
+    "ordered_operands",
+]
 
 _MAX_COMMUTATIVE_OPERATORS = 8  # 256 orders
 _Pair: TypeAlias = tuple[Union[Term, None], Union[Term, None]]

@@ -89,6 +89,7 @@ def test_nothing_false_follows_from_shipped_rules(shipped: Deriver, sampled: Sam
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("bounded")
 def test_most_published_rules_of_others_follow_from_shipped_rules(shipped: Deriver, sampled: Sampled) -> None:
     outcomes = []
     for rule in sampled(load_rules(FOREIGN / "tensat.true.rules"), 2):
@@ -103,6 +104,7 @@ def test_most_published_rules_of_others_follow_from_shipped_rules(shipped: Deriv
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("bounded")
 @pytest.mark.parametrize("name", ["grappler", "textbook", "xla"])
 def test_most_laws_of_other_compilers_follow_from_shipped_rules(shipped: Deriver, sampled: Sampled, name: str) -> None:
     outcomes = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import pytest
 
@@ -20,6 +20,7 @@ from superopt.generate.derive import (
     instances,
     normal,
 )
+from superopt.generate.derive.neighbours import Neighbours, RewriteEdge
 from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.generate.grammar import Family, Variable
 from superopt.generate.minimise.minimiser import Minimiser
@@ -331,3 +332,42 @@ def test_a_rule_follows_at_all_its_signatures_or_not(few: Deriver) -> None:
     assert "no derivation of at most 1 steps at a[_,_] b[_,_] c[_,_] d[_,_] with a.shape[" in short.reason
     assert ask(law + " | a[_,_,_] b[_,_,_] c[_,_,_] d[_,_,_]").outcome == NOT_DERIVED
     assert ask("Concat[axis=-1](x, y) = Concat[axis=-2](x, y) @ x[_,_] y[_,_]").outcome == NO_INSTANCE
+
+
+CONSTANTS = (
+    "Add(a, Zeros[shape=a.shape]) = a @ a[_,_]",
+    "Add(a, a) = Mul(a, ConstantOfShape[shape=a.shape, value=2.0]) @ a[_,_]",
+    "Mul(a, Add(b, c)) = Add(Mul(a, b), Mul(a, c)) @ a[_,_] b[_,_] c[_,_]",
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Add(MatMul(a, MatMul(b, Add(c, d))), MatMul(MatMul(a, b), c))",
+        "Mul(MatMul(MatMul(a, b), c), Sub(MatMul(a, MatMul(b, c)), MatMul(MatMul(a, b), c)))",
+        "Add(Sub(a, a), Mul(Add(a, a), Add(Sub(b, b), Sub(a, a))))",
+        "MatMul(Add(b, a), Add(MatMul(a, b), MatMul(a, b)))",
+    ],
+)
+def test_steps_toward_a_graph_are_those_of_all_steps_that_lead_there(text: str) -> None:
+    all_steps, some = (Neighbours(lambda *step: True) for _ in range(2))
+    for rule in (*RULES, *CONSTANTS):
+        all_steps.add(parse_rule(rule))
+        some.add(parse_rule(rule))
+
+    def named(steps: Iterable[tuple[RewriteEdge, Term]]) -> list[tuple[object, ...]]:
+        return [(edge.number, edge.forward, edge.place, edge.new, new) for edge, new in steps]
+
+    (start,) = normal(parse_terms(text, SQUARE))
+    layer, seen = [start], {start}
+    for _ in range(2):
+        for term in layer:
+            near = all_steps.of(term)
+            for targets in (*(frozenset({new}) for new in near.values()), frozenset(near.values()), frozenset(layer)):
+                expected = [(edge, new) for edge, new in near.items() if new in targets]
+                assert named(some.toward(term, targets)) == named(expected)
+                some.forget()
+        layer = list(dict.fromkeys(new for term in layer for new in all_steps.of(term).values() if new not in seen))
+        seen.update(layer)
+    assert len(seen) > 4

@@ -15,7 +15,10 @@ from superopt.rulebook.loading import Listed, certified_rules, read_all_rules
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache, in a process that keeps nothing."""
     monkeypatch.setattr(kept_rules, "default_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(kept_rules, "_in_this_process", {})
+    monkeypatch.setattr(kept_rules, "_MOST_HERE", 0)
     return tmp_path / "cache"
 
 
@@ -105,3 +108,17 @@ def test_without_a_folder_rules_are_read_each_time(cache: Path, rules: Path) -> 
     cache.write_text("a file")
     read = Reader(rules)
     assert kept_or_read([rules], read) == kept_or_read([rules], read) and read.count == 2
+
+
+def test_a_process_reads_the_same_rules_once(cache: Path, rules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_rules, "_MOST_HERE", 2)
+    read = Reader(rules)
+    first = kept_or_read([rules], read)
+    for kept in cache.iterdir():
+        kept.unlink()
+    assert kept_or_read([rules], read) is first and read.count == 1
+    for k in range(2):  # so many other rules that the first are forgotten
+        other = rules.with_name(f"other{k}.rules")
+        other.write_text("Abs(Abs(x)) = Abs(x) @ x[_,_]\n")
+        assert kept_or_read([other], Reader(other)) != first
+    assert kept_or_read([rules], Reader(rules)) is not first

@@ -15,10 +15,15 @@ from superopt.ir.term import Attr, Term
 from superopt.ir.types import FLOAT_DTYPES, TensorType
 from superopt.properties import rearranges
 
-__all__ = ["folded"]
+__all__ = ["folded", "is_folded"]
 
 _NUMBERS = {"Zeros": 0, "Ones": 1}
 _LEAVES = {*_NUMBERS, "ConstantOfShape"}
+
+
+def is_folded(term: Term) -> bool:
+    """Return True if `folded` may have made the term of another one."""
+    return term.op in _LEAVES
 
 
 def _root(x: Fraction) -> Fraction | None:

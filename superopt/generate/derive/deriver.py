@@ -204,12 +204,15 @@ class Deriver:
         """Extend the frontier `mine` by one step; return a term that `theirs` has reached as well, or None."""
         reached: list[Term] = []
         mine.depth += 1
+        is_last = mine.depth == query.steps
+        targets = frozenset(term for term, depth in theirs.depths.items() if mine.depth + depth <= query.steps)
         for term in sorted(mine.layer, key=self._size):
-            for edge, new in self._neighbours.of(term).items():
+            near = self._neighbours.toward(term, targets) if is_last else self._neighbours.of(term).items()
+            for edge, new in near:
                 if new in mine.trail or edge.number in query.gone:
                     continue
-                meets = new in theirs.trail and mine.depth + theirs.depths[new] <= query.steps
-                if not meets and (mine.depth == query.steps or new in mine.refused):
+                meets = new in targets
+                if not meets and (is_last or new in mine.refused):
                     continue
                 if not (edge.back if backward else edge.there):
                     continue

@@ -14,12 +14,12 @@ from functools import cached_property
 from typing import TypeAlias
 
 from superopt.generate.derive.canonical import canonical
-from superopt.generate.derive.constants import folded
+from superopt.generate.derive.constants import folded, is_folded
 from superopt.ir.infer import IllTyped
 from superopt.ir.pattern import Bindings, instantiate, match
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, map_terms, node_of, topological
-from superopt.rulebook.commutative import operand_orders, ordered_operands
+from superopt.rulebook.commutative import is_commutative, operand_orders, ordered_operands
 
 __all__ = ["Neighbours", "RewriteEdge", "StepCheck", "normal", "outputs", "together"]
 
@@ -107,6 +107,7 @@ class Neighbours:
         self._fitting: dict[tuple[str, ...], list[_Variant]] = {}  # by head of a term and of its operands
         self._looked: dict[tuple[str, ...], int] = {}  # number of variants already tested for `_fitting`
         self._matched: dict[Term, int] = {}  # number of fitting variants already matched against a term
+        self._at_root: dict[Term, list[RewriteEdge]] = {}  # steps that replace a whole term, in the order found
         self._near: dict[Term, dict[RewriteEdge, Term]] = {}  # steps of a term, in the order found; only appended to
         self._lifted: dict[Term, dict[Term, int]] = {}  # number of steps already lifted from each operand of a term
         self._forms: dict[Term, Term] = {}  # normal forms of terms; of a normal form, itself
@@ -135,20 +136,45 @@ class Neighbours:
                     self._fresh[below] = now
         return self._near.get(term, {})
 
+    def toward(self, term: Term, targets: frozenset[Term]) -> Iterator[tuple[RewriteEdge, Term]]:
+        """Yield those of the steps `of(term)` that lead to one of `targets`, in the same order.
+
+        The other steps are not made: a step in an operand leads to a target only if the target has the same operator,
+        and that operand after the step. (A constant may be what an operator over constants was folded into.)
+        """
+        if not targets or not term.inputs:
+            return
+        if any(is_folded(target) for target in targets):
+            yield from ((edge, new) for edge, new in self.of(term).items() if new in targets)
+            return
+        yield from ((edge, edge.new) for edge in self._here(term) if edge.new in targets)
+        alike = [t for t in targets if t.op == term.op and t.attrs == term.attrs and len(t.inputs) == len(term.inputs)]
+        seen: set[RewriteEdge] = set()
+        for place, operand in enumerate(term.inputs):
+            if operand is None or not alike:
+                continue
+            after = {used for t in alike for used in (t.inputs if is_commutative(t) else t.inputs[place : place + 1])}
+            for edge, _ in self.toward(operand, frozenset(used for used in after - {operand} if used is not None)):
+                if edge not in seen:
+                    seen.add(edge)
+                    new = self._after(term, edge)
+                    if new in targets:
+                        yield edge, new
+
     def leads(self, term: Term, to: Term, gone: frozenset[int]) -> bool:
         """Return True if a valid step leads from `term` to `to`, by a rule whose number is not in `gone`."""
-        return any(new is to and edge.there and edge.number not in gone for edge, new in self.of(term).items())
+        return any(edge.there and edge.number not in gone for edge, _ in self.toward(term, frozenset({to})))
 
     def forget(self) -> None:
         """Free memory; steps are found again when they are needed."""
-        for table in (self._matched, self._near, self._lifted, self._forms, self._fresh):
+        for table in (self._matched, self._at_root, self._near, self._lifted, self._forms, self._fresh):
             table.clear()
 
     def _find(self, term: Term) -> None:
         """Find the steps of a term whose operands' steps are known."""
         near = self._near.setdefault(term, {})
         for edge in self._here(term):
-            near[edge] = edge.new
+            near.setdefault(edge, edge.new)
         lifted = self._lifted.setdefault(term, {})
         for operand in term.inputs:
             below = self._near.get(operand) if operand is not None else None
@@ -159,11 +185,26 @@ class Neighbours:
                 lifted[operand] = len(below)
 
     def _over(self, term: Term, edge: RewriteEdge) -> Term:
-        """Return `term` after a step in its operands. Types do not change."""
+        """Return `term` after a step in its operands. Types do not change, so its attributes stay canonical."""
         near = self._near
-        inputs = tuple(i if i is None or i not in near else near[i].get(edge, i) for i in term.inputs)
-        new = _normal(term, inputs)
+        inputs = tuple([i if i is None or i not in near else near[i].get(edge, i) for i in term.inputs])
+        new = folded(ordered_operands(term, inputs))
         self._forms[new] = new
+        return new
+
+    def _after(self, term: Term, edge: RewriteEdge) -> Term:
+        """Return `term` after a step, whether its operands' steps are known or not."""
+
+        def build(old: Term, inputs: tuple[Term | None, ...]) -> Term:
+            if old is edge.place:
+                return edge.new
+            if inputs == old.inputs:
+                return old
+            new = folded(ordered_operands(old, inputs))
+            self._forms[new] = new
+            return new
+
+        (new,) = map_terms((term,), build)
         return new
 
     def _form(self, term: Term) -> Term:
@@ -181,15 +222,16 @@ class Neighbours:
                 forms[new] = new
         return forms[term]
 
-    def _here(self, term: Term) -> Iterator[RewriteEdge]:
-        """Yield steps at the root that were not found before."""
+    def _here(self, term: Term) -> list[RewriteEdge]:
+        """Return the steps at the root."""
+        found = self._at_root.setdefault(term, [])
         fitting = self._may_fit(_heads(term))
-        start = self._matched.get(term, 0)
-        for variant in itertools.islice(fitting, start, None):
+        for variant in itertools.islice(fitting, self._matched.get(term, 0), None):
             edge = self._step(term, variant)
             if edge is not None:
-                yield edge
+                found.append(edge)
         self._matched[term] = len(fitting)
+        return found
 
     def _may_fit(self, heads: tuple[str, ...]) -> list[_Variant]:
         """Return the variants whose left side has these operators at its root and just below."""

@@ -43,7 +43,8 @@ class RecurrentLayers:
     def __init__(self, rules: Iterable[Rule], available: Callable[[Term], bool] = lambda operator: True) -> None:
         """`available(operator)` tells if a rule may introduce this operator."""
         self._rules = list(rules)
-        made = ((rule, [term for term in introduced(rule) if term.op in RECURRENT]) for rule in self._rules)
+        with_layers = (rule for rule in self._rules if any(term.op in RECURRENT for term in topological(rule.rhs)))
+        made = ((rule, [term for term in introduced(rule) if term.op in RECURRENT]) for rule in with_layers)
         self._cells = sorted((r for r, new in made if new and all(map(available, new))), key=lambda r: -len(r.lhs))
         self._keys = {*(f"Out:{op}" for op in RECURRENT), *(root.op for r in self._cells for root in r.lhs)}
 
