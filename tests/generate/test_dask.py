@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import dask
 import pytest
 from distributed import LocalCluster
 
@@ -36,7 +37,11 @@ def overlaps(folder: str, inputs: object) -> bytes:
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     workers.code_hash.cache_clear()  # cached at the start of the suite; a source file may have been saved since
-    with LocalCluster(n_workers=2, processes=True, threads_per_worker=1, dashboard_address=":0") as running:
+    with (
+        # Those who need what a killed worker had wait for it so long; Dask's own 30 s are for networks.
+        dask.config.set({"distributed.comm.timeouts.connect": "5s"}),
+        LocalCluster(n_workers=2, processes=True, threads_per_worker=1, dashboard_address=":0") as running,
+    ):
         yield running.scheduler_address
 
 

@@ -16,21 +16,13 @@ from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
 from superopt.optimizer import Result, model_search, optimize, run
 from superopt.optimizer.model_search import FoundRewrites, SearchRequest
-from superopt.runtime import Feeds, Timing
 from superopt.search import Device, DeviceError, SearchResult, device_of, search
 from superopt.search.cost.operator_timer import OperatorTimer
 from tests.support.models import lora
+from tests.support.timers import faster, slower
 
 # Nothing but starting operators costs there.
 STARTS = Device(dense=1e18, scalar=1e18, bandwidth=1e18, overhead=1e-6, name="a device of dreams")
-
-
-def faster(original: object, candidate: object, feeds: Feeds, budget_s: float) -> Timing:
-    return Timing(1.5, 1.0, 1.5, 1.5, 1.5, 1.5, 1.0, 9, "cpu")
-
-
-def slower(original: object, candidate: object, feeds: Feeds, budget_s: float) -> Timing:
-    return Timing(0.8, 1.0, 0.8, 0.8, 0.8, 0.8, 1.0, 9, "cpu")
 
 
 def optimized(rules: Path, **options: Any) -> Result:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -16,10 +15,11 @@ from superopt.evaluate import constant, folded
 from superopt.ir.infer import make
 from superopt.ir.term import Term
 from superopt.optimizer import Result, optimize
-from superopt.runtime import Feeds, Timing, identical, with_specials
+from superopt.runtime import Feeds, identical, with_specials
 from tests.support.certified import certified
 from tests.support.models import LORA_RULES, floats, model, weights
 from tests.support.runtime_oracle import session
+from tests.support.timers import faster
 
 MOVES = """\
 Transpose[perm=[1, 0]](Transpose[perm=[1, 0]](x)) = x @ x[_,_]
@@ -48,10 +48,6 @@ def mixed() -> onnx.ModelProto:
         [("W", weights(256, 256)), ("A", weights(256, 128, seed=1)), ("B", weights(128, 256, seed=2))],
         opset=13,
     )
-
-
-def faster(original: Any, candidate: Any, feeds: Feeds, budget_s: float) -> Timing:
-    return Timing(1.5, 1.0, 1.5, 1.5, 1.5, 1.5, 1.0, 9, "cpu")
 
 
 @pytest.fixture

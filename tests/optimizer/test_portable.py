@@ -15,15 +15,11 @@ from superopt.ir.term import CLOSED_FORM
 from superopt.onnx_io import is_standard, save_model
 from superopt.onnx_io.save import NOTHING_INLINE
 from superopt.optimizer import Options, Result, optimize
-from superopt.runtime import Feeds, Timing
 from tests.support.certified import certified
 from tests.support.models import floats, lora, model, weights
+from tests.support.timers import faster
 
 FUSED = "MatMul(Transpose[perm=[1, 0]](a), b) = FusedMatMul[alpha=1.0, transA=1, transB=0](a, b) @ a[_,_] b[_,_]\n"
-
-
-def faster(original: bytes | Path, candidate: bytes | Path, feeds: Feeds, budget_s: float) -> Timing:
-    return Timing(1.5, 1.0, 1.5, 1.5, 1.5, 1.5, 1.0, 9, "cpu")
 
 
 def product() -> onnx.ModelProto:
