@@ -21,12 +21,10 @@ from superopt.ir.term import Term
 from superopt.onnx_io.no_ops import broadcasts
 from superopt.onnx_io.nodes import NodeView
 from superopt.onnx_io.reshape_targets import FIRST_COMPUTED_RESHAPE, reshaped
-from superopt.onnx_io.static_values import StaticValues
+from superopt.onnx_io.static_values import LONGEST_POLYNOMIAL, StaticValues, length
 from superopt.ops.definition import NoSemantics, Operand
 
 __all__ = ["Coordinates"]
-
-_LONGEST = 64  # polynomial, by `_length`: places in tensors of 6 axes; squares of squares would grow without end
 
 
 class Coordinates:
@@ -60,7 +58,7 @@ class Coordinates:
                 found = self._element(term)
             except NoSemantics:
                 found = None
-            self._elements[term] = None if found is None or _length(found) > _LONGEST else found
+            self._elements[term] = None if found is None or length(found) > LONGEST_POLYNOMIAL else found
         return self._elements[term]
 
     def _element(self, term: Term) -> Size | None:
@@ -97,13 +95,14 @@ class Coordinates:
         return found
 
     def _gathered(self, view: NodeView, data: Term, indices: Term) -> Term | None:
-        """Return the reshaped data if the indices of a Gather along the first axis are 0, 1, 2, ... in order."""
+        """Return the reshaped data if the indices of a Gather are 0, 1, 2, ... in order, all along its axis."""
         shape, own = self._known.shape(indices), self._known.shape(data)
         if not shape or not own or view.opset < FIRST_COMPUTED_RESHAPE:
             return None
-        if view.integer("axis", 0) or math.prod(shape) != own[0] or self.element(indices) != _row_major(shape):
+        axis = view.integer("axis", 0) % len(own)
+        if math.prod(shape) != own[axis] or self.element(indices) != _row_major(shape):
             return None
-        return reshaped(data, (*shape, *own[1:]), self._known)
+        return reshaped(data, (*own[:axis], *shape, *own[axis + 1 :]), self._known)
 
     def _gathered_elements(self, view: NodeView, data: Term, indices: Term) -> Term | None:
         """Return the data with axes of size 1 inserted if each element of a GatherND is the one at its own place."""
@@ -145,11 +144,6 @@ def _row_major(shape: Sizes) -> Size:
     return number
 
 
-def _length(element: Size) -> int:
-    """Return the number of factors in all products of a polynomial, and one for each product."""
-    return 1 if isinstance(element, int) else sum(1 + len(product) for product, _ in element.terms)
-
-
 class _Polynomials:
     """The algebra of sums and products of integers; other operations have no polynomial."""
 
@@ -157,7 +151,7 @@ class _Polynomials:
         return sum(parts, start=0)
 
     def multiply(self, left: Size, right: Size) -> Size:
-        if _length(left) * _length(right) > _LONGEST:
+        if length(left) * length(right) > LONGEST_POLYNOMIAL:
             raise NoSemantics("a product that is too long")
         return left * right
 

@@ -16,6 +16,7 @@ from superopt.onnx_io.constant_nodes import is_constant_node
 from superopt.onnx_io.disputed_sizes import has_disputed_rank, has_disputed_sizes
 from superopt.onnx_io.functions import can_be_expanded
 from superopt.onnx_io.inference_process import infer
+from superopt.onnx_io.propagated_values import infer_with_values
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS
 from superopt.onnx_io.subgraphs import subgraphs
 from superopt.onnx_io.tensor_types import (
@@ -137,7 +138,8 @@ def _disputed(found: onnx.ModelProto) -> Iterator[tuple[str, bool]]:
 def _by_onnx(light: onnx.ModelProto) -> onnx.ModelProto:
     """Return what ONNX's inference makes of the model; `light` itself if it fails or takes too much.
 
-    Without propagation of values if that tells all sizes, or if propagation fails.
+    Without propagation of values if that tells all sizes, or if propagation fails. Of values, only the certain ones are
+    propagated (see `propagated_values.py`).
     """
     data = light.SerializeToString()
     memory = _INFERENCE_BYTES + _INFERENCE_BYTES_PER_BYTE * len(data)
@@ -148,9 +150,13 @@ def _by_onnx(light: onnx.ModelProto) -> onnx.ModelProto:
     bare, taken_s = infer(data, memory, seconds, data_prop=False)
     found = _parsed(bare, len(data))
     left_s = math.ceil(seconds - taken_s)
-    if longest <= _LONGEST_LIST and left_s > 0 and not (found is not None and _all_known(found)):
+    if longest <= _LONGEST_LIST and left_s > 0 and found is not None and not _all_known(found):
+
+        def with_values(model: onnx.ModelProto) -> onnx.ModelProto | None:
+            return _parsed(infer(model.SerializeToString(), memory, left_s, data_prop=True)[0], len(data))
+
         with contextlib.suppress(TimeoutError):
-            found = _parsed(infer(data, memory, left_s, data_prop=True)[0], len(data)) or found
+            found = infer_with_values(light, found, with_values) or found
     return light if found is None else found
 
 

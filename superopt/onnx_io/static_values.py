@@ -30,11 +30,15 @@ from superopt.onnx_io.moved_constants import MOVES, moved
 from superopt.ops.logic import CASTABLE
 from superopt.properties import is_conversion, is_polynomial, rounds_at_most_once
 
-__all__ = ["StaticValues", "is_never_negative"]
+__all__ = ["LONGEST_POLYNOMIAL", "StaticValues", "is_never_negative", "length"]
 
 # Arithmetic on sizes is known as far as it cannot wrap around while no axis of a tensor is longer than the first number
 # (seventeen minutes of sound at 16 kHz), and the product of different axes is no greater than the second.
 _LONGEST, _MOST = 1 << 24, 1 << 48
+# By `length`; a YOLO's grid, of a height and a width that are halved five times, has 72. What computes q + q / 2 of
+# its last result again and again would double a polynomial each time.
+LONGEST_POLYNOMIAL = 256
+_MOST_PRODUCTS = 1 << 12
 # Operators that ONNX's reference evaluates, for integers and truth values only.
 _BY_REFERENCE = frozenset({"Mod", "NonZero"})
 _INFERRED = _BY_REFERENCE | MOVES | {"Out", "Shape", "Size"}
@@ -116,7 +120,9 @@ class StaticValues:
         if any(s is None for s in sizes) or term.type is None or term.type.dtype not in ("int64", "int32", "bool"):
             return None
         found = _polynomials(term, node, [s for s in sizes if s is not None])
-        return found if found is not None and all(self._within(size, term.type.dtype) for size in found.flat) else None
+        if found is None or not _is_short(found.flat):
+            return None
+        return found if all(self._within(size, term.type.dtype) for size in found.flat) else None
 
     def _within(self, size: Size, dtype: str) -> bool:
         """Return True if an integer type has the number, or all that a polynomial gives: only integers wrap around."""
@@ -129,7 +135,7 @@ class StaticValues:
         if shape is None:
             return None
         if term.op == "Size":
-            return _objects([math.prod(shape)]).reshape(())
+            return _objects([math.prod(shape)]).reshape(()) if _is_short(shape) else None
         self._axes.update(shape)
         attrs = dict(term.attrs)
         start, end = attrs.get("start", 0), attrs.get("end", len(shape))
@@ -151,6 +157,24 @@ class StaticValues:
         if len(types) < len(inputs) or not is_determined(node.op, types, dict(node.attrs), inputs, term.type):
             return None
         return evaluate([term], dict(zip(operands, inputs, strict=True)), {})[0].astype(numpy_dtype(term.type.dtype))
+
+
+def length(size: Size) -> int:
+    """Return the number of factors in all products of a polynomial, inside quotients too, and one for each product."""
+    if not isinstance(size, Dim):
+        return 1
+    return sum(1 + sum(map(_length_of_atom, product)) for product, _ in size.terms)
+
+
+def _length_of_atom(atom: str | Quotient) -> int:
+    return 1 if isinstance(atom, str) else 1 + length(atom.numerator) + length(atom.denominator)
+
+
+def _is_short(sizes: Iterable[Size]) -> bool:
+    """Return True if none of the polynomials is too long, nor the product of all of them."""
+    sizes = list(sizes)
+    products = math.prod(len(size.terms) for size in sizes if isinstance(size, Dim))
+    return products <= _MOST_PRODUCTS and all(length(size) <= LONGEST_POLYNOMIAL for size in sizes)
 
 
 def _text(term: Term) -> bool:

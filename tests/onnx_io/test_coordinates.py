@@ -62,6 +62,7 @@ PAIRS = "c = Expand(b, whole) d = Expand(s, whole) e = Unsqueeze(c, last) f = Un
         FLAT.format("by = Mul(second, b) place = Add(s, by)"),
         "wide = Add(b, s) whole = Shape(wide) " + PAIRS + " pair = Concat<axis = -1>(e, f) y = GatherND(mask, pair)",
         "e = Unsqueeze(b, last) y = GatherND(mask, e)",
+        "wide = Unsqueeze(mask, last) y = Gather<axis = 1>(wide, s)",
     ],
 )
 def test_everything_in_order_is_an_unsqueeze(nodes: str) -> None:
@@ -79,6 +80,7 @@ def test_everything_in_order_is_an_unsqueeze(nodes: str) -> None:
         ),
         "wide = Add(b, s) whole = Shape(wide) " + PAIRS + " pair = Concat<axis = -1>(e, e) y = GatherND(mask, pair)",
         "odd = Range(one, first, one) e = Unsqueeze(odd, last) y = GatherND(mask, e)",
+        "y = Gather<axis = 1>(mask, rows)",
         "fewer = Div(first, two) half = Range(zero, fewer, one) e = Unsqueeze(half, last) y = GatherND(mask, e)",
         "odd = Range(zero, first, two) e = Unsqueeze(odd, last) y = GatherND(mask, e)",
     ],
@@ -113,6 +115,14 @@ def test_polynomials_do_not_grow_without_end() -> None:
     squares = ["w0 = Add(b, s)", *(f"w{k + 1} = Mul(w{k}, w{k})" for k in range(40))]
     chain = [f"w{k + 1} = Add(w{k}, w{k})" for k in range(40, 3000)]
     model = dynamic(" ".join([*squares, *chain, "c = GreaterOrEqual(w3000, zero) y = And(mask, c)"]))
+    assert "And" in operators(model)
+
+
+@pytest.mark.parametrize("step", ["half = Div({0}, two) {1} = Add({0}, half)", "{1} = Mul({0}, {0})"])
+def test_sizes_do_not_grow_without_end(step: str) -> None:
+    """q + q / 2 holds q twice, once inside a quotient."""
+    steps = [step.format(f"q{k}", f"q{k + 1}").replace("half", f"half{k}") for k in range(60)]
+    model = dynamic(" ".join(["q0 = Add(n, m)", *steps, "c = Equal(q60, m) y = And(mask, c)"]))
     assert "And" in operators(model)
 
 
