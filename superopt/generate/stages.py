@@ -157,7 +157,10 @@ def merge_families(config: RunConfig, order: Sequence[str], inputs: Mapping[str,
                 if len(kept) % _CACHED_RULES == 0:
                     for each in by_kind.values():
                         each.minimiser.forget()
-    for one in by_gain(kept):
+    for number, one in enumerate(by_gain(kept), 1):
+        if number % _CACHED_RULES == 0:
+            for each in by_kind.values():
+                each.minimiser.forget()
         known = by_kind[one.equation.family.reals]
         if known.minimiser.derivable(one.equation, without=one.rule):
             dropped[config.families.index(one.equation.family)].redundant += 1

@@ -14,6 +14,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from superopt.corpus import Window, read_corpus
@@ -74,7 +75,7 @@ def calibrate(
     Figures that were not measured are those of `prior`. With `anew`, all probes are timed again.
     """
     measure = _Measurement(target, prior, store, time.monotonic() + limit_s, anew)
-    probes = [_probe(window) for window in read_corpus(_PROBES)]
+    probes = _probes()
     device = fitted(measure.seconds, dataclasses.replace(prior, name=f"this machine ({prior.provider})", measured=True))
     samples: list[tuple[Term, float]] = []
     for number, probe in enumerate(probes, 1):
@@ -207,6 +208,11 @@ class _Measurement:
             except Unmeasurable:
                 continue
         return 0.0
+
+
+@cache
+def _probes() -> tuple[Term, ...]:
+    return tuple(map(_probe, read_corpus(_PROBES)))
 
 
 def _probe(window: Window) -> Term:
