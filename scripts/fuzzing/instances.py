@@ -139,7 +139,7 @@ def mutants(rule: Rule, rng: random.Random) -> Iterator[Rule]:
 
         def build(old: Term, inputs: tuple[Term | None, ...], target: Term = target, kind: str = kind) -> Term:
             if old is not target:
-                return Term.of(old.op, inputs, dict(old.attrs), old.types)
+                return old.over(inputs)
             op, attrs, operands = old.op, dict(old.attrs), list(inputs)
             if kind == "operands" and len(operands) > 1:
                 operands[0], operands[1] = operands[1], operands[0]

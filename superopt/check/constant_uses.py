@@ -92,7 +92,7 @@ def _rounds_nothing(term: Term) -> bool:
     if len(term.types) != 1:
         return False
     names = [None if i is None else var(f"x{k}", i.type) for k, i in enumerate(term.inputs)]
-    return roundings((Term.of(term.op, names, dict(term.attrs), term.types),)) == 0
+    return roundings((term.over(names),)) == 0
 
 
 def _weight(user: Term, bias: Term) -> Term | None:

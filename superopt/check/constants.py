@@ -291,7 +291,7 @@ class Constants:
             return None
         names = [None if i is None else var(f"x{k}", i.type) for k, i in enumerate(term.inputs)]
         here = [name for name in names if name is not None]
-        placed = Term.of(term.op, names, dict(term.attrs), term.types)
+        placed = term.over(names)
 
         def again(*new: Array) -> Array:
             """Return the operator's result on other operands."""

@@ -253,7 +253,7 @@ def _renamed(term: Term, operands: tuple[Term | None, ...], sizes: Mapping[str, 
     try:
         return remake(term, operands)
     except IllTyped:  # the files state types that contradict one another
-        return Term.of(term.op, operands, dict(term.attrs), term.types)
+        return term.over(operands)
 
 
 def _written_out(term: Term, weights: Mapping[str, Any]) -> Term:

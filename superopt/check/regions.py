@@ -67,7 +67,7 @@ def _drawn(end: Term, cut: Mapping[Term, str]) -> str:
             if term.op not in OPERATORS and term.op != "Out":
                 return ""
             operands = [None if i is None else made[i] for i in term.inputs]
-            made[term] = Term.of(term.op, operands, dict(term.attrs), term.types)
+            made[term] = term.over(operands)
         elif term.is_constant:
             constants += 1
             made[term] = Term.of("Var", (), {"name": f"w{constants}"}, term.types)

@@ -185,7 +185,7 @@ class Sweep:
             try:
                 made = remake(term, inputs)
             except IllTyped:  # the files state types that contradict one another
-                made = Term.of(term.op, inputs, dict(term.attrs), term.types)
+                made = term.over(inputs)
         made = restated(made, self._targets)
         if self._meaning.is_random(term):
             return made

@@ -104,10 +104,10 @@ def remake(term: Term, inputs: tuple[Term | None, ...]) -> Term:
         for new, old in zip(inputs, term.inputs, strict=True)
     )
     if same or term.op not in OPERATORS:
-        return Term.of(term.op, inputs, dict(term.attrs), term.types)
+        return term.over(inputs)
     fresh = make(term.op, inputs, dict(term.attrs))
     if None in fresh.types:
-        return Term.of(term.op, inputs, dict(term.attrs), term.types)
+        return term.over(inputs)
     return fresh
 
 

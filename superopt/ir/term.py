@@ -34,6 +34,7 @@ __all__ = [
     "rebuild",
     "repr_attrs",
     "topological",
+    "values_of",
     "var",
 ]
 
@@ -78,21 +79,28 @@ class Term:
     @staticmethod
     def of(op: str, inputs: Iterable[Term | None], attrs: Mapping[str, Attr], types: Types = (None,)) -> Term:
         """Return the interned term with these parts. `types` is not checked (`superopt.ir.infer.make` infers it)."""
-        inputs = tuple(inputs)
-        ordered = tuple(sorted(attrs.items())) if attrs else ()
-        key = (op, inputs, tuple([(name, _distinct(value)) for name, value in ordered]), types)
+        return Term._of(op, tuple(inputs), tuple(sorted(attrs.items())) if attrs else (), types)
+
+    def over(self, inputs: Iterable[Term | None]) -> Term:
+        """Return the same operator, with the same attributes and types, applied to `inputs`."""
+        return Term._of(self.op, tuple(inputs), self.attrs, self.types)
+
+    @staticmethod
+    def _of(op: str, inputs: tuple[Term | None, ...], attrs: tuple[tuple[str, Attr], ...], types: Types) -> Term:
+        """Return the interned term with these parts; `attrs` is sorted."""
+        key = (op, inputs, tuple([(name, _distinct(value)) for name, value in attrs]) if attrs else (), types)
         found = Term._interned.get(key)
         if found is not None:
             return found
         term = object.__new__(Term)
-        term.op, term.inputs, term.attrs, term.types, term._digest = op, inputs, ordered, types, None
+        term.op, term.inputs, term.attrs, term.types, term._digest = op, inputs, attrs, types, None
         leaf = op == "Const" or op in CLOSED_FORM
         # An operator that draws random numbers or has state has the attribute `node`: it is never merged or folded.
         term.is_constant = leaf or (
             bool(inputs)
-            and "node" not in attrs
             and op not in _AT_INFERENCE
             and all(i is None or i.is_constant for i in inputs)
+            and all(name != "node" for name, _ in attrs)
         )
         Term._interned[key] = term
         return term
@@ -186,6 +194,11 @@ def output_index(value: Term) -> int:
     return index
 
 
+def values_of(node: Term) -> tuple[Term, ...]:
+    """Return the values that an operator computes: the operator itself, or an `Out` term for each of its outputs."""
+    return (node,) if len(node.types) == 1 else tuple(node.out(k) for k in range(len(node.types)))
+
+
 def topological(roots: Iterable[Term]) -> Iterator[Term]:
     """Yield every term below `roots` once, inputs before users, in a fixed order, without recursion."""
     done: set[Term] = set()
@@ -193,12 +206,12 @@ def topological(roots: Iterable[Term]) -> Iterator[Term]:
         stack = [root]
         while stack:
             term = stack[-1]
-            waiting = [i for i in term.inputs[::-1] if i is not None and i not in done] if term not in done else []
-            if waiting:
+            if term in done:
+                stack.pop()
+            elif waiting := [i for i in term.inputs[::-1] if i is not None and i not in done]:
                 stack += waiting
-                continue
-            stack.pop()
-            if term not in done:
+            else:
+                stack.pop()
                 done.add(term)
                 yield term
 

@@ -250,7 +250,7 @@ def _as_float(value: Any) -> Attr:
 
 
 def _untyped(term: Term, inputs: tuple[Term | None, ...]) -> Term:
-    return Term.of(term.op, inputs, dict(term.attrs), term.types)
+    return term.over(inputs)
 
 
 def _integer(value: Attr) -> int:

@@ -71,7 +71,7 @@ def _swap(rule: Rule, swapped: Collection[Term]) -> Rule:
     """Return the rule with the operands of those terms of its left side exchanged."""
 
     def build(old: Term, inputs: tuple[Term | None, ...]) -> Term:
-        return Term.of(old.op, inputs[::-1] if old in swapped else inputs, dict(old.attrs), old.types)
+        return old.over(inputs[::-1] if old in swapped else inputs)
 
     return Rule(map_terms(rule.lhs, build), rule.rhs, rule.signatures)
 
@@ -112,7 +112,7 @@ def ordered_operands(term: Term, inputs: tuple[Term | None, ...]) -> Term:
         first, second = inputs
         if first is not None and second is not None and second < first:
             inputs = (second, first)
-    return term if inputs == term.inputs else Term.of(term.op, inputs, dict(term.attrs), term.types)
+    return term if inputs == term.inputs else term.over(inputs)
 
 
 class OperandOrder:
@@ -143,5 +143,5 @@ class OperandOrder:
             inputs = tuple(None if i is None else known[i] for i in term.inputs)
             if is_commutative(term) and None not in inputs:
                 inputs = tuple(sorted(inputs, key=id))
-            known[term] = term if inputs == term.inputs else Term.of(term.op, inputs, dict(term.attrs), term.types)
+            known[term] = term if inputs == term.inputs else term.over(inputs)
         return tuple(known[term] for term in terms)

@@ -33,7 +33,7 @@ def variant(outputs: tuple[Term, ...], rng: random.Random) -> tuple[tuple[Term, 
         if old.op == "Var":
             return var(renamed[str(old.attr("name"))])
         swap = is_commutative(old) and rng.random() < 0.5
-        return Term.of(old.op, inputs[::-1] if swap else inputs, dict(old.attrs), old.types)
+        return old.over(inputs[::-1] if swap else inputs)
 
     found = list(map_terms(outputs, build))
     rng.shuffle(found)

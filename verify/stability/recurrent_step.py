@@ -10,23 +10,22 @@ from dataclasses import dataclass
 
 from superopt.ir.dim import Size
 from superopt.ir.infer import make
-from superopt.ir.term import Term
+from superopt.ir.term import Term, node_of, output_index
 
 __all__ = ["recurrent_step"]
 
 
 def recurrent_step(output: Term) -> Term | None:
     """Return an output of a recurrent layer over one step as a term of its gates, or None for any other term."""
-    node = output.inputs[0] if output.op == "Out" else None
-    if node is None or node.op not in _STEPS or None in node.inputs:
+    node = node_of(output)
+    if node.op not in _STEPS or None in node.inputs:
         return None
     x, _, r, *_ = operands = [i for i in node.inputs if i is not None]
     if x.type is None or x.type.shape is None or x.type.shape[0] != 1 or r.type is None or r.type.shape is None:
         return None
     step, gates = _STEPS[node.op]
     states = step(_Layer(node, operands, gates, r.type.shape[2]))
-    index = output.attr("index")
-    assert isinstance(index, int)
+    index = output_index(output)
     return make("Unsqueeze", (states[max(index - 1, 0)],), {"axes": (-3,) if index else (-4, -3)})
 
 

@@ -25,7 +25,7 @@ from typing import Any
 
 from superopt.ir.dim import Size, Sizes, symbol
 from superopt.ir.operator import OPERATORS
-from superopt.ir.term import Term
+from superopt.ir.term import Term, node_of
 from superopt.ir.types import FLOAT_DTYPES
 from superopt.ops.algebra import Guard, Piece, Table, at_least, below
 from superopt.ops.meaning import Meaning
@@ -379,8 +379,8 @@ class RoundedMeaning(Meaning):
         if is_computed_by_others(term):
             return self.scalar(as_computed(term), index)
         found = super()._define(term, index)
-        node = term.inputs[0] if term.op == "Out" else term
-        if node is None or node.op not in OPERATORS:
+        node = node_of(term)
+        if node.op not in OPERATORS:
             return found
         types = [x.type.dtype for x in (term, *node.inputs) if x is not None and x.type is not None]
         reals = FLOAT_DTYPES.intersection(types)

@@ -26,7 +26,7 @@ from superopt.generate.targets.related import shape_of
 from superopt.ir.infer import IllTyped, make, replace
 from superopt.ir.notation import show_terms
 from superopt.ir.operator import OPERATORS, Operator
-from superopt.ir.term import Attr, Term, node_of, topological, var
+from superopt.ir.term import Attr, Term, node_of, topological, values_of, var
 from superopt.ir.types import tensor
 from superopt.ops.equation import unfold
 from superopt.ops.meaning import NoSemantics
@@ -72,7 +72,7 @@ def _several_outputs(
     found: dict[tuple[Term, ...], list[tuple[Term, ...]]] = {}
     below = [term for term in topological((part,)) if term.inputs and term is not part]
     for term in equal:
-        first, *further = outputs = _values_of(node_of(term))
+        first, *further = outputs = values_of(node_of(term))
         values = [next((t for t in below if t.types == o.types and _is_equal(samples, t, o)), None) for o in further]
         if further and first is term and None not in values:
             found.setdefault((part, *(value for value in values if value is not None)), []).append(outputs)
@@ -114,7 +114,7 @@ def _formulas(function: Operator) -> Iterator[Term]:
     """Yield the formulas for numbers in the equations of a function, at its default attributes."""
     operands = [var(f"x{k}", tensor(2, 2)) for k in range(function.inputs[0])]
     with contextlib.suppress(IllTyped, LookupError, NoSemantics, TypeError):
-        yield from formulas_in([unfold(one) for one in _values_of(make(function.name, operands, function.defaults))])
+        yield from formulas_in([unfold(one) for one in values_of(make(function.name, operands, function.defaults))])
 
 
 def _parts(output: Term, weights: Set[str]) -> Iterator[tuple[Term, tuple[Term, ...], set[str]]]:
@@ -178,12 +178,7 @@ def _candidates(part: Term, operands: Sequence[Term], functions: Sequence[Operat
                     term = make(operator.name, order, dict(zip(operator.attrs, values, strict=True)))
                 except (IllTyped, TypeError, ValueError, LookupError):  # an attribute without a default
                     continue
-                yield from (value for value in _values_of(term) if value.types == part.types)
-
-
-def _values_of(node: Term) -> tuple[Term, ...]:
-    """Return the outputs of an operator, as terms."""
-    return (node,) if len(node.types) == 1 else tuple(node.out(k) for k in range(len(node.types)))
+                yield from (value for value in values_of(term) if value.types == part.types)
 
 
 def _values(operator: Operator, name: str, numbers: Sequence[float]) -> list[Attr]:

@@ -40,4 +40,4 @@ def _orders(side: tuple[Term, ...]) -> Iterator[tuple[Term, ...]]:
     (root, *others) = side
     if not others and root.op in OPERATORS and OPERATORS[root.op].commutative and len(root.inputs) > 2:
         for inputs in itertools.permutations(root.inputs):
-            yield (Term.of(root.op, inputs, dict(root.attrs), root.types),)
+            yield (root.over(inputs),)

@@ -77,7 +77,7 @@ def _of_biases(window: Window) -> Iterator[Window]:
         return
     channels = shape_of(window.terms[0])[1]
     name = next(name for k in itertools.count() if (name := f"x{k}") not in names)
-    biased = Term.of(output.op, (*output.inputs, var(name)), dict(output.attrs), output.types)
+    biased = output.over((*output.inputs, var(name)))
     bias = WindowVariable(name, tensor(channels), True)
     yield replace(window, outputs=(biased,), variables=(*window.variables, bias))
 

@@ -19,7 +19,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from superopt.ir.infer import make
-from superopt.ir.term import Term, var
+from superopt.ir.term import Term, values_of, var
 from superopt.ir.types import TensorType
 from superopt.runtime import CannotRun, Target, reference_time, sample_times
 from superopt.search.cost.analytic import CostModel
@@ -84,8 +84,7 @@ class OperatorTimer:
                     inputs[used] = Term.of("Const", (), {"hash": name}, used.types)
                     weights.setdefault(name, random_array(used.type, len(weights)))
             node = make(alone.op, (None if i is None else inputs[i] for i in alone.inputs), dict(alone.attrs))
-            values = [node.out(k) for k in range(len(node.types))] if len(node.types) > 1 else [node]
-            outputs += map(single_element, values)
+            outputs += map(single_element, values_of(node))
         _read_alike(outputs, rest, operands)
         if self.target.provider == "cpu":
             (whole,), empty = self._seconds_of_models([outputs], weights), self._seconds_of_rest(tuple(rest))

@@ -234,7 +234,7 @@ def _attribute_problem(at: Mapping[Term, Term], name: Naming) -> str:
 
 def _fits_alone(pattern: Term, term: Term) -> bool:
     """Return True if the pattern's operator matches, whatever its operand: a Reshape states its target in many ways."""
-    alone = Term.of(pattern.op, (var("x"),), dict(pattern.attrs), pattern.types)
+    alone = pattern.over((var("x"),))
     return match((alone,), (term,)) is not None
 
 

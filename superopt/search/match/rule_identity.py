@@ -26,7 +26,7 @@ def renamed(lhs: tuple[Term, ...], rhs: tuple[Term, ...]) -> Sides:
     def rename(old: Term, inputs: tuple[Term | None, ...]) -> Term:
         if old.op == "Var":
             return names.setdefault(old, Term.of("Var", (), {"name": f"v{len(names)}"}))
-        return Term.of(old.op, inputs, dict(old.attrs), old.types)
+        return old.over(inputs)
 
     new = map_terms(sides, rename)
     return new[: len(lhs)], new[len(lhs) :]

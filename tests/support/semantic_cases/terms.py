@@ -10,7 +10,7 @@ from onnx import helper
 
 from superopt.evaluate import dtype_name
 from superopt.ir.infer import make
-from superopt.ir.term import Term, var
+from superopt.ir.term import Term, values_of, var
 from superopt.ir.types import TensorType
 from tests.support.semantic_cases import CASES
 from tests.support.semantic_cases.case import Array, Case
@@ -39,7 +39,7 @@ def outputs_of(op: str, case: Case, attrs: dict[str, Any] | None = None) -> tupl
     """The operator of the case, applied to variables."""
     inputs = [None if array is None else leaf(k, array) for k, array in enumerate(case.arrays)]
     term = make(op, inputs, case.attrs if attrs is None else attrs)
-    return (term,) if len(term.types) == 1 else tuple(term.out(k) for k in range(len(term.types)))
+    return values_of(term)
 
 
 def canonical(op: str, case: Case) -> tuple[Term, ...]:
