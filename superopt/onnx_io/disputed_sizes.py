@@ -15,6 +15,12 @@ Measured with ONNX 1.23 and ONNX Runtime 1.32, without optimizations. No size th
 - STFT without `onesided`: n // 2 + 1 frequencies of n in the runtime, as its default says, n by ONNX.
 - Any operator with a truth value that is neither 0 nor 1.
 - ConvTranspose with an automatic and an output padding: the runtime does not add the latter.
+- Attention with free sizes: ONNX divides or adds them as 0.
+- NegativeLogLikelihoodLoss without a reduction: the runtime gives it the sizes of the target, which may be smaller.
+- Scan: ONNX gives the last state the shape of the first; the body may change it.
+- Col2Im with an empty list for an attribute: the runtime takes it as absent, ONNX as one for images without axes.
+- Squeeze with no axes in its list: the runtime removes all axes of size 1, ONNX none. Negative axes before opset 11:
+  ONNX keeps all axes.
 """
 
 from __future__ import annotations
@@ -32,6 +38,7 @@ __all__ = ["has_disputed_rank", "has_disputed_sizes"]
 
 _POOLS = frozenset({"AveragePool", "MaxPool"})
 _IF_OF_TWO_BRANCHES = 11  # the first operator set in which inference asks for both branches
+_NEGATIVE_AXES = 11  # the first operator set in which a Squeeze counts axes from the end
 _SLICES_OF_INPUTS = 10  # the first operator set whose Slice has its ends as inputs
 _EXACT = 8  # halvings of a size: float32 has the result exactly
 
@@ -56,7 +63,12 @@ def has_disputed_sizes(
     if node.op_type == "Einsum":
         return _broadcasts_letters(node, given)
     if node.op_type == "PRelu":
-        return has_disputed_rank(node, shapes) or _broadcasts_x(*(shapes[name] for name in node.input[:2]))
+        return has_disputed_rank(node, opset, shapes) or _broadcasts_x(*(shapes[name] for name in node.input[:2]))
+    if node.op_type in _OF_DISPUTED_RANK:
+        return has_disputed_rank(node, opset, shapes)
+    if node.op_type == "Attention":
+        present = [shape for name, shape in zip(node.input, given, strict=True) if name]
+        return any(shape is None or not all(isinstance(size, int) for size in shape) for shape in present)
     if node.op_type == "Slice" and opset == _SLICES_OF_INPUTS:
         return not given or given[0] is None or not all(isinstance(size, int) for size in given[0])
 
@@ -71,14 +83,35 @@ def has_disputed_sizes(
     )
 
 
-def has_disputed_rank(node: onnx.NodeProto, shapes: Mapping[str, _Shape]) -> bool:
-    """Return True if the result may have another rank: a PRelu has that of its slope if that has more axes than x."""
+def has_disputed_rank(node: onnx.NodeProto, opset: int, shapes: Mapping[str, _Shape]) -> bool:
+    """Return True if a result may have another rank. (A PRelu has that of its slope if that has more axes than x.)"""
     if has_doubtful_attributes(node.op_type, node.attribute):
         return True
+    if node.op_type in _OF_DISPUTED_RANK:
+        return _OF_DISPUTED_RANK[node.op_type](node, opset, shapes)
     if node.op_type != "PRelu":
         return False
     ranks = [len(shapes[name]) for name in node.input[:2] if name in shapes]
     return len(ranks) < 2 or ranks[1] > ranks[0]
+
+
+def _squeezes_otherwise(node: onnx.NodeProto, opset: int, shapes: Mapping[str, _Shape]) -> bool:
+    """Return True for a list of axes that is empty, or has negative ones before these were allowed."""
+    axes = next((attribute.ints for attribute in node.attribute if attribute.name == "axes"), None)
+    if axes is not None:
+        return not axes or (opset < _NEGATIVE_AXES and min(axes) < 0)
+    return len(node.input) > 1 and list(shapes.get(node.input[1], ())) == [0]
+
+
+def _has_empty_list(node: onnx.NodeProto, opset: int, shapes: Mapping[str, _Shape]) -> bool:
+    return any(attribute.type == onnx.AttributeProto.INTS and not attribute.ints for attribute in node.attribute)
+
+
+_OF_DISPUTED_RANK: Mapping[str, Callable[[onnx.NodeProto, int, Mapping[str, _Shape]], bool]] = {
+    "Col2Im": _has_empty_list,
+    "Scan": lambda node, opset, shapes: True,
+    "Squeeze": _squeezes_otherwise,
+}
 
 
 def _broadcasts_letters(node: onnx.NodeProto, shapes: Sequence[_Shape | None]) -> bool:
@@ -140,6 +173,7 @@ _TESTS: Mapping[str, Callable[[Mapping[str, Any], onnx.NodeProto, _Value], bool]
     **dict.fromkeys(_POOLS, _pool),
     "ConvTranspose": _transposed,
     "LpPool": lambda attributes, node, value: True,
+    "NegativeLogLikelihoodLoss": lambda attributes, node, value: attributes.get("reduction") == b"none",
     "Resize": _resize,
     "STFT": lambda attributes, node, value: "onesided" not in attributes,
     "Slice": _slice,

@@ -132,7 +132,7 @@ def _disputed(found: onnx.ModelProto) -> Iterator[tuple[str, bool]]:
     values = {weight.name: weight for weight in found.graph.initializer}
     for node in found.graph.node:
         if node.domain in DEFAULT_DOMAINS and has_disputed_sizes(node, opset, shapes, values):
-            yield from ((name, has_disputed_rank(node, shapes)) for name in node.output if name)
+            yield from ((name, has_disputed_rank(node, opset, shapes)) for name in node.output if name)
 
 
 def _by_onnx(light: onnx.ModelProto) -> onnx.ModelProto:

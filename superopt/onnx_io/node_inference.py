@@ -45,7 +45,7 @@ def infer_node(
         return {}
     shapes = {name: named_sizes(type) for name, type in types.items() if has_shape(type)}
     if has_disputed_sizes(node, opset, shapes, values):
-        rank = has_disputed_rank(node, shapes)
+        rank = has_disputed_rank(node, opset, shapes)
         return {name: without_sizes(type, without_rank=rank) for name, type in found.items()}
     return dict(found)
 

@@ -87,6 +87,71 @@ def test_a_free_size_is_not_that_of_the_operand(node: str, weights: str, opset: 
     assert types[0].shape != types[1].shape
 
 
+_ATTENTION = "Attention<kv_num_heads = 3, q_num_heads = 3>(x, k, v)"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "nodes", "feeds"),
+    [
+        (
+            "float[2,4,24] x, float[2,6,24] k, float[2,6,c] v, float[2,4,2] r",
+            f"t = {_ATTENTION} u = Exp(t) y = Concat<axis = 2>(u, r)",
+            {"x": (2, 4, 24), "k": (2, 6, 24), "v": (2, 6, 30), "r": (2, 4, 2)},
+        ),
+        (
+            "float[p] x, float[q,2] k",
+            "shape = Shape(x) t, all = Scan<num_scan_inputs = 1, body = b (float[2] s, float[2] e) => (float[2] f,"
+            " float[2] o) { f = Add(s, e) o = Identity(f) }>(x, k) u = Exp(t) y = Slice(u, zero, shape)",
+            {"x": (1,), "k": (1, 2)},
+        ),
+    ],
+)
+def test_no_part_of_a_result_is_dropped(inputs: str, nodes: str, feeds: dict[str, tuple[int, ...]]) -> None:
+    """By ONNX, an Attention whose values have a free size gives nothing, and the state of a Scan keeps its size."""
+    result, opset = ("float[i,j,l] y", 23) if "v" in feeds else ("float[i] y", 17)
+    model = parsed(f"g ({inputs}) => ({result}) <int64[1] zero = {{0}}> {{ {nodes} }}", opset)
+    simplified(model, {name: np.ones(shape, np.float32) for name, shape in feeds.items()})
+
+
+def test_an_empty_list_of_axes_is_left_to_the_runtime() -> None:
+    """The runtime removes all axes of size 1."""
+    empty = onnx.helper.make_attribute("axes", [], attr_type=onnx.AttributeProto.INTS)
+    for opset in (12, 17):
+        model = parsed("g (float[1,2] x) => (int64[r] y) { t = Squeeze(x) y = Shape(t) }", opset)
+        if opset < 13:
+            model.graph.node[0].attribute.append(empty)
+        else:
+            model.graph.node[0].input.append("axes")
+            model.graph.initializer.add(name="axes", data_type=onnx.TensorProto.INT64, dims=[0])
+        x = np.zeros((1, 2), np.float32)
+        assert _run(model, x) == _run(write_model(read_simplified(model)), x) == [2]
+
+
+def test_a_loss_for_each_target_has_the_sizes_of_the_target() -> None:
+    """The runtime takes fewer targets than there are inputs."""
+    body = '{ t = NegativeLogLikelihoodLoss<reduction = "none">(x, c) y = Shape(t) }'
+    model = parsed(f"g (float[n,3] x, int64[m] c) => (int64[1] y) {body}", 17)
+    assert "Shape" in simplified(model, {"x": np.ones((2, 3), np.float32), "c": np.array([0])})
+
+
+def test_negative_axes_before_they_were_allowed_are_those_of_the_runtime() -> None:
+    """ONNX says that all axes stay, so that a Reshape to them would do nothing."""
+    body = "{ t = Squeeze<axes = [-1]>(x) s = Shape(x) y = Reshape(t, s) }"
+    model = parsed(f"g (float[n,1] x) => (float[n,m] y) {body}", 10)
+    simplified(model, {"x": np.ones((2, 1), np.float32)})
+
+
+def test_an_empty_list_of_dilations_is_left_to_the_runtime() -> None:
+    model = parsed(
+        "g (float[1,10,12] x, int64[k] s, int64[l] b) => (int64[r] y) { t = Col2Im(x, s, b) y = Shape(t) }", 18
+    )
+    model.graph.node[0].attribute.append(
+        onnx.helper.make_attribute("dilations", [], attr_type=onnx.AttributeProto.INTS)
+    )
+    feeds = {"x": np.zeros((1, 10, 12), np.float32), "s": np.array([3, 4, 5]), "b": np.array([1, 1, 5])}
+    assert "Shape" in simplified(model, feeds)
+
+
 def test_a_slope_for_each_channel_is_not_disputed() -> None:
     body = "<float[2,1] s = {1, 2}> { t = PRelu(x, s) y = Shape<start = 1, end = 2>(t) }"
     assert (

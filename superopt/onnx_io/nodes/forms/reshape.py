@@ -29,10 +29,12 @@ def export_flatten(e: NodeExport) -> list[onnx.NodeProto]:
 
 @importer("Squeeze")
 def import_squeeze(view: NodeView) -> dict[str, Attr]:
-    """Read the axes; without axes, all axes of size 1 are removed."""
+    """Read the axes; without axes, all axes of size 1 are removed. What an empty list means is disputed."""
     axes, shape = view.parameter("axes"), view.shape(0)
     if shape is None:
         raise Unreadable("shape")
+    if axes == ():
+        raise Unreadable("axes")
     if axes is None:
         if not all(isinstance(size, int) for size in shape):
             raise Unreadable("axes")
