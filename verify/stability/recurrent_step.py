@@ -18,7 +18,7 @@ __all__ = ["recurrent_step"]
 def recurrent_step(output: Term) -> Term | None:
     """Return an output of a recurrent layer over one step as a term of its gates, or None for any other term."""
     node = node_of(output)
-    if node.op not in _STEPS or None in node.inputs:
+    if node is output or node.op not in _STEPS or None in node.inputs:
         return None
     x, _, r, *_ = operands = [i for i in node.inputs if i is not None]
     if x.type is None or x.type.shape is None or x.type.shape[0] != 1 or r.type is None or r.type.shape is None:
