@@ -15,7 +15,7 @@ from typing import TypeAlias
 import onnx
 from onnx import TensorProto, helper
 
-from superopt.onnx_io.schemas import DEFAULT_DOMAINS, opset_of
+from superopt.onnx_io.schemas import DEFAULT_DOMAINS, opset_of, schema_of
 from superopt.onnx_io.subgraphs import all_nodes, subgraphs
 from superopt.onnx_io.tensor_types import has_shape
 
@@ -104,10 +104,8 @@ def _kinds(graph: onnx.GraphProto) -> Iterator[tuple[str, _Kind]]:
 def _propagates(node: onnx.NodeProto, opset: int) -> bool:
     if node.domain not in DEFAULT_DOMAINS or not node.output or not node.output[0]:
         return False
-    try:
-        return onnx.defs.get_schema(node.op_type, opset).has_data_propagation_function
-    except onnx.defs.SchemaError:
-        return False
+    schema = schema_of(node.op_type, opset)
+    return schema is not None and schema.has_data_propagation_function
 
 
 def _is_certain(node: onnx.NodeProto, kinds: Mapping[str, _Kind]) -> bool:

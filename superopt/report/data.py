@@ -13,7 +13,7 @@ __all__ = [
 SCHEMA_VERSION = 2
 
 # Random cases per operator definition: in every run of the tests, and more in the slow tests.
-CASES, SLOW_CASES = 15, 200
+CASES, SLOW_CASES = 15, 100
 
 
 @dataclass(frozen=True)
