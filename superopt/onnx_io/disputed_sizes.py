@@ -84,13 +84,15 @@ def has_disputed_sizes(
 
 
 def has_disputed_rank(node: onnx.NodeProto, opset: int, shapes: Mapping[str, _Shape]) -> bool:
-    """Return True if a result may have another rank. (A PRelu has that of its slope if that has more axes than x.)"""
+    """Return True if a result may have another rank."""
     if has_doubtful_attributes(node.op_type, node.attribute):
         return True
-    if node.op_type in _OF_DISPUTED_RANK:
-        return _OF_DISPUTED_RANK[node.op_type](node, opset, shapes)
-    if node.op_type != "PRelu":
-        return False
+    test = _OF_DISPUTED_RANK.get(node.op_type)
+    return test is not None and test(node, opset, shapes)
+
+
+def _has_longer_slope(node: onnx.NodeProto, opset: int, shapes: Mapping[str, _Shape]) -> bool:
+    """Return True if the slope of a PRelu may have more axes than x: then the result has as many."""
     ranks = [len(shapes[name]) for name in node.input[:2] if name in shapes]
     return len(ranks) < 2 or ranks[1] > ranks[0]
 
@@ -109,6 +111,7 @@ def _has_empty_list(node: onnx.NodeProto, opset: int, shapes: Mapping[str, _Shap
 
 _OF_DISPUTED_RANK: Mapping[str, Callable[[onnx.NodeProto, int, Mapping[str, _Shape]], bool]] = {
     "Col2Im": _has_empty_list,
+    "PRelu": _has_longer_slope,
     "Scan": lambda node, opset, shapes: True,
     "Squeeze": _squeezes_otherwise,
 }

@@ -1,4 +1,4 @@
-"""Which values ONNX's shape inference may propagate.
+"""The values that ONNX's shape inference may propagate.
 
 With `data_prop` it follows the values of tensors from a Shape to where they are sizes. It keeps them as one list,
 without a rank or an element type: a Cast to int8 keeps 300, and Gather takes one number of a matrix where the operator

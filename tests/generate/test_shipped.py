@@ -265,7 +265,7 @@ def test_the_set_is_small_and_every_rule_has_a_certificate() -> None:
 def test_the_rules_are_proven_where_searches_asked() -> None:
     proven = {rule: rule.signatures for rule in RULES}
     asked = [(rule, signature) for rule in load_rules(CORPUS.with_name("asked.rules")) for signature in rule.signatures]
-    unproven = [(rule, signature) for rule, signature in asked if signature not in proven.get(rule, ())]
+    unproven = [(rule, signature) for rule, signature in asked if signature not in proven[rule]]
     assert len(asked) > 500 and len(unproven) < len(asked) / 20
 
 

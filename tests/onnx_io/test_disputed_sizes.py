@@ -107,7 +107,7 @@ _ATTENTION = "Attention<kv_num_heads = 3, q_num_heads = 3>(x, k, v)"
     ],
 )
 def test_no_part_of_a_result_is_dropped(inputs: str, nodes: str, feeds: dict[str, tuple[int, ...]]) -> None:
-    """By ONNX, an Attention whose values have a free size gives nothing, and the state of a Scan keeps its size."""
+    """ONNX gives an Attention whose values have a free size no elements, and keeps the size of a Scan's state."""
     result, opset = ("float[i,j,l] y", 23) if "v" in feeds else ("float[i] y", 17)
     model = parsed(f"g ({inputs}) => ({result}) <int64[1] zero = {{0}}> {{ {nodes} }}", opset)
     simplified(model, {name: np.ones(shape, np.float32) for name, shape in feeds.items()})

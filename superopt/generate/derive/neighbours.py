@@ -188,6 +188,10 @@ class Neighbours:
         """Return `term` after a step in its operands. Types do not change, so its attributes stay canonical."""
         near = self._near
         inputs = tuple([i if i is None or i not in near else near[i].get(edge, i) for i in term.inputs])
+        return self._rebuilt(term, inputs)
+
+    def _rebuilt(self, term: Term, inputs: tuple[Term | None, ...]) -> Term:
+        """Return `term` over inputs of the same types, in normal form."""
         new = folded(ordered_operands(term, inputs))
         self._forms[new] = new
         return new
@@ -198,11 +202,7 @@ class Neighbours:
         def build(old: Term, inputs: tuple[Term | None, ...]) -> Term:
             if old is edge.place:
                 return edge.new
-            if inputs == old.inputs:
-                return old
-            new = folded(ordered_operands(old, inputs))
-            self._forms[new] = new
-            return new
+            return old if inputs == old.inputs else self._rebuilt(old, inputs)
 
         (new,) = map_terms((term,), build)
         return new
