@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TypeAlias, Union
 
 __all__ = [
@@ -54,21 +54,28 @@ def _monomial_key(monomial: Monomial) -> tuple[int, tuple[tuple[bool, str], ...]
     return (len(monomial), tuple(_atom_key(atom) for atom in monomial))
 
 
-@dataclass(frozen=True, eq=False)
 class Dim:
-    """A polynomial that mentions at least one symbol; build with `symbol` and arithmetic."""
+    """A polynomial that mentions at least one symbol; build with `symbol` and arithmetic. Never changed.
 
+    `terms` holds monomials and their coefficients in the order of `_monomial_key`: a number, if any, comes first.
+    """
+
+    __slots__ = ("terms", "_hash", "_symbols", "_text")
     terms: tuple[tuple[Monomial, int], ...]
 
-    @cached_property
-    def _hash(self) -> int:
-        return hash(self.terms)
+    def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
+        self.terms = terms
+        self._hash: int | None = None
+        self._symbols: frozenset[str] | None = None
+        self._text: str | None = None
 
     def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(self.terms)
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Dim) and self._hash == other._hash and self.terms == other.terms)
+        return self is other or (isinstance(other, Dim) and hash(self) == hash(other) and self.terms == other.terms)
 
     def __reduce__(self) -> tuple[object, ...]:
         return Dim, (self.terms,)  # without the hash: strings have another one in another process
@@ -77,6 +84,8 @@ class Dim:
         raise NoValue("a symbolic size may be 0 or not")
 
     def __add__(self, other: Size) -> Size:
+        if isinstance(other, int):
+            return self._plus(other)
         total = dict(self.terms)
         for monomial, coefficient in _terms(other):
             total[monomial] = total.get(monomial, 0) + coefficient
@@ -84,8 +93,16 @@ class Dim:
 
     __radd__ = __add__
 
-    def __neg__(self) -> Size:
-        return _build({monomial: -coefficient for monomial, coefficient in self.terms})
+    def _plus(self, number: int) -> Dim:
+        first, *rest = self.terms
+        if not first[0]:
+            number += first[1]
+        else:
+            rest = [first, *rest]
+        return Dim((((), number), *rest) if number else tuple(rest))
+
+    def __neg__(self) -> Dim:
+        return Dim(tuple([(monomial, -coefficient) for monomial, coefficient in self.terms]))
 
     def __sub__(self, other: Size) -> Size:
         return self + (-other)
@@ -94,10 +111,12 @@ class Dim:
         return (-self) + other
 
     def __mul__(self, other: Size) -> Size:
+        if isinstance(other, int):
+            return Dim(tuple([(monomial, a * other) for monomial, a in self.terms])) if other else 0
         total: dict[Monomial, int] = {}
         for left, a in self.terms:
             for right, b in _terms(other):
-                product = tuple(sorted(left + right, key=_atom_key))
+                product = _product(left, right)
                 total[product] = total.get(product, 0) + a * b
         return _build(total)
 
@@ -116,6 +135,13 @@ class Dim:
         return other - self * floor_div(other, self)
 
     def __str__(self) -> str:
+        if self._text is None:
+            self._text = self._shown()
+        return self._text
+
+    __repr__ = __str__
+
+    def _shown(self) -> str:
         text = ""
         for monomial, coefficient in sorted(self.terms, key=lambda item: (-len(item[0]), _monomial_key(item[0]))):
             sign = "-" if coefficient < 0 else "+"
@@ -126,18 +152,18 @@ class Dim:
             text = f"{text} {sign} {body}" if text else (f"-{body}" if sign == "-" else body)
         return text
 
-    __repr__ = __str__
-
-    @cached_property
+    @property
     def symbols(self) -> frozenset[str]:
         """The names of all symbols, inside quotients too."""
-        found: set[str] = set()
-        for atom in self.atoms():
-            if isinstance(atom, Quotient):
-                found |= symbols_of(atom.numerator) | symbols_of(atom.denominator)
-            else:
-                found.add(atom)
-        return frozenset(found)
+        if self._symbols is None:
+            found: set[str] = set()
+            for atom in self.atoms():
+                if isinstance(atom, Quotient):
+                    found |= symbols_of(atom.numerator) | symbols_of(atom.denominator)
+                else:
+                    found.add(atom)
+            self._symbols = frozenset(found)
+        return self._symbols
 
     def atoms(self) -> Iterator[Atom]:
         """Yield the atoms of all monomials, with repetitions."""
@@ -160,13 +186,23 @@ def _terms(value: Size) -> tuple[tuple[Monomial, int], ...]:
     return (((), value),) if value else ()
 
 
+@lru_cache(maxsize=1 << 16)
+def _product(left: Monomial, right: Monomial) -> Monomial:
+    return tuple(sorted(left + right, key=_atom_key)) if left and right else left or right
+
+
 def _build(total: Mapping[Monomial, int]) -> Size:
-    kept = {monomial: coefficient for monomial, coefficient in total.items() if coefficient}
+    kept = [term for term in total.items() if term[1]]
     if not kept:
         return 0
-    if len(kept) == 1 and () in kept:
-        return kept[()]
-    return Dim(tuple(sorted(kept.items(), key=lambda item: _monomial_key(item[0]))))
+    if len(kept) == 1 and not kept[0][0]:
+        return kept[0][1]
+    kept.sort(key=_term_key)
+    return Dim(tuple(kept))
+
+
+def _term_key(term: tuple[Monomial, int]) -> tuple[int, tuple[tuple[bool, str], ...]]:
+    return _monomial_key(term[0])
 
 
 def _divide_monomial(
@@ -221,7 +257,7 @@ def evaluate(value: Size, env: Mapping[str, Size]) -> Size:
     """Replace every symbol of `value` that `env` has; other symbols stay."""
     if isinstance(value, int) or value.symbols.isdisjoint(env):
         return value
-    total: Size = 0
+    total: dict[Monomial, int] = {}
     for monomial, coefficient in value.terms:
         product: Size = coefficient
         for atom in monomial:
@@ -229,8 +265,9 @@ def evaluate(value: Size, env: Mapping[str, Size]) -> Size:
                 product = product * floor_div(evaluate(atom.numerator, env), evaluate(atom.denominator, env))
             else:
                 product = product * (env[atom] if atom in env else symbol(atom))
-        total = total + product
-    return total
+        for part, number in _terms(product):
+            total[part] = total.get(part, 0) + number
+    return _build(total)
 
 
 def symbols_of(value: Size) -> frozenset[str]:

@@ -14,20 +14,9 @@ from superopt.ir.dim import symbol, symbols_of
 from superopt.ops.algebra import Guard, at_least, below
 from verify.prove.application import is_partial
 from verify.prove.assumptions import Given
-from verify.prove.bound_variables import (
-    bound_inside,
-    digits,
-    limits,
-    mentioned,
-    mentioned_by,
-    one_point,
-    projected,
-    quotients_in,
-    vanishing,
-    within,
-)
+from verify.prove.bound_variables import digits, limits, one_point, projected, vanishing, within
 from verify.prove.substitution import Substitution
-from verify.prove.sums import Access, Bound, Product, SumOfProducts
+from verify.prove.sums import Access, Bound, Product, SumOfProducts, bound_inside, mentioned, mentioned_by, quotients_in
 from verify.prove.symbolic import Symbolic
 
 __all__ = ["fewer", "narrowed", "without_idle"]

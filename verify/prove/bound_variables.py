@@ -14,11 +14,11 @@ from superopt.ir.dim import Dim, Quotient, Size, floor_div, symbol, symbols_of
 from superopt.ops.algebra import Guard, at_least, below
 from verify.prove.facts import Facts
 from verify.prove.substitution import Substitution
-from verify.prove.sums import Access, Entry, Factor, Quantity, SumOfProducts, children, quotients_of
+from verify.prove.sums import SumOfProducts, bound_inside, quotients_in
 
 __all__ = [
-    "Digits", "Limits", "bound_inside", "digits", "free", "free_quotients", "inhabited", "limits", "mentioned",
-    "mentioned_by", "one_point", "projected", "quotients_in", "solve", "strided", "vanishing", "within",
+    "Digits", "Limits", "digits", "free_quotients", "inhabited", "limits", "one_point", "projected", "solve", "strided",
+    "vanishing", "within",
 ]  # fmt: skip
 
 
@@ -129,63 +129,6 @@ def inhabited(facts: Facts, binders: Sequence[str], guards: Sequence[Guard]) -> 
     return all(facts.entails(g) for g in left)
 
 
-def mentioned(factors: Iterable[Factor]) -> frozenset[str]:
-    """Return the index symbols in factors."""
-    found: set[str] = set()
-    for factor in factors:
-        if isinstance(factor, (Access, Entry)):
-            found.update(*(symbols_of(i) for i in factor.index))
-        elif isinstance(factor, Quantity):
-            found |= symbols_of(factor.size)
-        for _, guards, total in children(factor):
-            found.update(*(symbols_of(g.value) for g in guards))
-            found |= mentioned_by(total)
-    return frozenset(found)
-
-
-def mentioned_by(total: SumOfProducts) -> frozenset[str]:
-    """Return the index symbols in a sum."""
-    found: set[str] = set()
-    for product in total:
-        found |= mentioned(product.factors)
-        found.update(*(symbols_of(g.value) for g in product.guards))
-    return frozenset(found)
-
-
-def free(total: SumOfProducts) -> frozenset[str]:
-    """Return the free index symbols of a sum."""
-    found: set[str] = set()
-    for product in total:
-        inner = set().union(*(symbols_of(g.value) for g in product.guards))
-        for factor in product.factors:
-            if isinstance(factor, (Access, Entry)):
-                inner |= set().union(*(symbols_of(i) for i in factor.index))
-            elif isinstance(factor, Quantity):
-                inner |= symbols_of(factor.size)
-            for binders, guards, part in children(factor):
-                inside = free(part).union(*(symbols_of(g.value) for g in guards))
-                inner |= inside - set(binders)
-        found |= inner - set(product.binders)
-    return frozenset(found)
-
-
-def quotients_in(total: SumOfProducts, guards: Iterable[Guard] = ()) -> Iterator[Quotient]:
-    """Yield all quotients of sizes and indices, innermost first."""
-    for guard in guards:
-        yield from quotients_of(guard.value)
-    for product in total:
-        for guard in product.guards:
-            yield from quotients_of(guard.value)
-        for factor in product.factors:
-            if isinstance(factor, (Access, Entry)):
-                for index in factor.index:
-                    yield from quotients_of(index)
-            elif isinstance(factor, Quantity):
-                yield from quotients_of(factor.size)
-            for _, inner, part in children(factor):
-                yield from quotients_in(part, inner)
-
-
 def free_quotients(total: SumOfProducts) -> Iterator[Quotient]:
     """Yield the quotients that mention no bound variable, innermost first."""
     bound = bound_inside(total)
@@ -252,15 +195,3 @@ def vanishing(facts: Facts, quotients: Iterable[Quotient]) -> dict[Quotient, Siz
 def within(numerator: Size, denominator: Size) -> tuple[Guard, Guard]:
     """Return the guards 0 <= n < d, under which floor(n / d) is 0."""
     return at_least(numerator, 0), below(numerator, denominator)
-
-
-def bound_inside(total: SumOfProducts) -> frozenset[str]:
-    """Return the names that are bound somewhere in a sum."""
-    found: set[str] = set()
-    for product in total:
-        found.update(product.binders)
-        for factor in product.factors:
-            for binders, _, part in children(factor):
-                found.update(binders)
-                found |= bound_inside(part)
-    return frozenset(found)

@@ -20,7 +20,7 @@ from superopt.ops.algebra import Guard
 from verify.propose.bijections import propose
 from verify.prove.assumptions import DEFINED, Everywhere, Given, Sign, partial_applications
 from verify.prove.bijection import POINTWISE, bijective, kind, kinds
-from verify.prove.bound_variables import inhabited, mentioned, mentioned_by, projected
+from verify.prove.bound_variables import inhabited, projected
 from verify.prove.facts import Effort, Facts, Shared
 from verify.prove.floating import COMMUTATIVE
 from verify.prove.matching import Matching
@@ -42,6 +42,8 @@ from verify.prove.sums import (
     Repeated,
     SumOfProducts,
     children,
+    mentioned,
+    mentioned_by,
     single,
 )
 from verify.prove.symbolic import Symbolic

@@ -12,9 +12,18 @@ from dataclasses import replace
 from fractions import Fraction
 
 from verify.prove.assumptions import Given, Sign
-from verify.prove.bound_variables import mentioned, mentioned_by
 from verify.prove.signs import Signs
-from verify.prove.sums import Access, Apply, Factor, Product, SumOfProducts, only_factor, single
+from verify.prove.sums import (
+    Access,
+    Apply,
+    Factor,
+    Product,
+    SumOfProducts,
+    mentioned,
+    mentioned_by,
+    only_factor,
+    single,
+)
 from verify.prove.symbolic import Symbolic
 
 __all__ = ["Laws"]

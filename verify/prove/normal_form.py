@@ -14,12 +14,12 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 
 from superopt.ir.dim import symbols_of
 from verify.prove.application import ODD
 from verify.prove.assumptions import Given, Sign
 from verify.prove.binders import fewer, narrowed, without_idle
-from verify.prove.bound_variables import free, mentioned, mentioned_by
 from verify.prove.facts import Effort
 from verify.prove.laws import Laws
 from verify.prove.signs import Signs
@@ -34,6 +34,9 @@ from verify.prove.sums import (
     Quantity,
     Repeated,
     SumOfProducts,
+    free,
+    mentioned,
+    mentioned_by,
     only_factor,
     single,
 )
@@ -271,6 +274,7 @@ def _less(factors: Sequence[Factor], fewer: Sequence[Factor]) -> tuple[Factor, .
     return tuple(left)
 
 
+@lru_cache(maxsize=1 << 14)
 def shown(product: Product) -> str:
     """Return a text that only products share which are equal up to bound names and the order of factors."""
     outside = free((product,))

@@ -19,7 +19,6 @@ from superopt.ir.term import Term, topological
 from superopt.ir.types import FLOAT_DTYPES
 from superopt.ops.algebra import Algebra, Guard, at_least
 from superopt.ops.meaning import Meaning, NoSemantics
-from verify.prove.bound_variables import quotients_in
 from verify.prove.compare import Comparison
 from verify.prove.facts import Effort, Facts, FindModel, Observer, Shared
 from verify.prove.floating import Floating, Inexact, rounds_exactly
@@ -27,7 +26,7 @@ from verify.prove.outputs import QUESTIONS, defined_everywhere, element_types, o
 from verify.prove.recurrence import apart, in_steps
 from verify.prove.roundings import roundings
 from verify.prove.specialize import resized
-from verify.prove.sums import quotients_of
+from verify.prove.sums import quotients_in, quotients_of
 from verify.prove.symbolic import Symbolic
 from verify.verdict import Counterexample, Proved, Refuted, Unknown, Verdict
 

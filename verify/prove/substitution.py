@@ -59,6 +59,9 @@ class Substitution:
         """Return the sum with its free symbols replaced."""
         result: list[Product] = []
         for product in total:
+            if self._reached.isdisjoint(product.mentioned) and self._reached.isdisjoint(product.bound):
+                result.append(product)
+                continue
             if self._reached & set(product.binders):
                 product = algebra.renamed(product)
             factors: list[Factor] = []

@@ -7,18 +7,19 @@ sums, a choice by sign, a maximum over bound variables, a product over a bound v
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Protocol, TypeAlias, Union
 
-from superopt.ir.dim import Dim, Quotient, Size, Sizes
+from superopt.ir.dim import Dim, Quotient, Size, Sizes, symbols_of
 from superopt.ops.algebra import Guard, Table
 
 __all__ = [
     "ONE", "Access", "Apply", "Bound", "Choice", "Entry", "Factor", "Maximum", "Product", "Quantity", "Real",
-    "Repeated", "SumOfProducts", "SumAlgebra", "children", "number_in", "only_factor", "quotients_of", "single",
+    "Repeated", "SumOfProducts", "SumAlgebra", "bound_inside", "children", "free", "mentioned", "mentioned_by",
+    "number_in", "only_factor", "quotients_in", "quotients_of", "single", "sizes_in",
 ]  # fmt: skip
 
 ONE = Fraction(1)
@@ -106,7 +107,10 @@ Factor: TypeAlias = Union[Access, Entry, Real, Quantity, Apply, Choice, Maximum,
 
 @dataclass(frozen=True)
 class Product:
-    """The sum of coefficient * factors over all integer values of `binders` at which every guard holds."""
+    """The sum of coefficient * factors over all integer values of `binders` at which every guard holds.
+
+    Products nest, and are asked the same questions again and again: they keep the answers.
+    """
 
     coefficient: Fraction
     factors: tuple[Factor, ...] = ()
@@ -117,8 +121,48 @@ class Product:
     def _hash(self) -> int:
         return hash((self.coefficient, self.factors, self.binders, self.guards))
 
-    def __hash__(self) -> int:  # sums nest, and are looked up often
+    def __hash__(self) -> int:
         return self._hash
+
+    @cached_property
+    def _text(self) -> str:
+        parts = f"coefficient={self.coefficient!r}, factors={self.factors!r}"
+        return f"Product({parts}, binders={self.binders!r}, guards={self.guards!r})"
+
+    def __repr__(self) -> str:
+        return self._text
+
+    @cached_property
+    def mentioned(self) -> frozenset[str]:
+        """The index symbols in the product, those that are bound too."""
+        return mentioned(self.factors).union(*(symbols_of(g.value) for g in self.guards))
+
+    @cached_property
+    def free(self) -> frozenset[str]:
+        """The index symbols in the product that are not bound in it."""
+        found = set().union(*(symbols_of(g.value) for g in self.guards))
+        for factor in self.factors:
+            found.update(*map(symbols_of, sizes_in(factor)))
+            for binders, guards, part in children(factor):
+                inside = free(part).union(*(symbols_of(g.value) for g in guards))
+                found |= inside.difference(binders)
+        return frozenset(found.difference(self.binders))
+
+    @cached_property
+    def bound(self) -> frozenset[str]:
+        """The names that are bound in the product or somewhere inside."""
+        inside = (part for factor in self.factors for part in children(factor))
+        return frozenset(self.binders).union(*(bound_inside(part).union(names) for names, _, part in inside))
+
+    @cached_property
+    def quotients(self) -> tuple[Quotient, ...]:
+        """All quotients of sizes and indices in the product, innermost first."""
+        found = [q for guard in self.guards for q in quotients_of(guard.value)]
+        for factor in self.factors:
+            found += (q for size in sizes_in(factor) for q in quotients_of(size))
+            for _, guards, part in children(factor):
+                found += quotients_in(part, guards)
+        return tuple(found)
 
 
 SumOfProducts: TypeAlias = tuple[Product, ...]
@@ -155,6 +199,46 @@ def children(factor: Factor) -> Iterator[tuple[tuple[str, ...], tuple[Guard, ...
             yield from ((a.binders, a.guards, a.value) for a in alternatives)
         case Repeated(over):
             yield (over.binders, over.guards, over.value)
+
+
+def sizes_in(factor: Factor) -> Sizes:
+    """Return the sizes and indices of a factor, without those of the sums inside it."""
+    if isinstance(factor, (Access, Entry)):
+        return factor.index
+    return (factor.size,) if isinstance(factor, Quantity) else ()
+
+
+def mentioned(factors: Iterable[Factor]) -> frozenset[str]:
+    """Return the index symbols in factors."""
+    found: set[str] = set()
+    for factor in factors:
+        found.update(*map(symbols_of, sizes_in(factor)))
+        for _, guards, total in children(factor):
+            found.update(*(symbols_of(g.value) for g in guards), mentioned_by(total))
+    return frozenset(found)
+
+
+def mentioned_by(total: SumOfProducts) -> frozenset[str]:
+    """Return the index symbols in a sum."""
+    return frozenset().union(*(product.mentioned for product in total))
+
+
+def free(total: SumOfProducts) -> frozenset[str]:
+    """Return the free index symbols of a sum."""
+    return frozenset().union(*(product.free for product in total))
+
+
+def bound_inside(total: SumOfProducts) -> frozenset[str]:
+    """Return the names that are bound somewhere in a sum."""
+    return frozenset().union(*(product.bound for product in total))
+
+
+def quotients_in(total: SumOfProducts, guards: Iterable[Guard] = ()) -> Iterator[Quotient]:
+    """Yield the quotients of sizes and indices in guards and in a sum, innermost first."""
+    for guard in guards:
+        yield from quotients_of(guard.value)
+    for product in total:
+        yield from product.quotients
 
 
 def quotients_of(value: Size) -> Iterator[Quotient]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 
 from superopt.ir.dim import Dim, Size, Sizes, symbol
 from superopt.ops.algebra import Guard, Piece, Table, at_least, below, holds
@@ -68,10 +69,7 @@ class Symbolic:
         """Return a size as a sum. A monomial is a product of quantities, so that sizes add and multiply as numbers."""
         if isinstance(value, int):
             return self.constant(Fraction(value))
-        return tuple(
-            Product(Fraction(coefficient), tuple(Quantity(Dim((((atom,), 1),))) for atom in monomial))
-            for monomial, coefficient in value.terms
-        )
+        return _monomials(value)
 
     def access(self, tensor: str, index: Sizes) -> SumOfProducts:
         return single(Access(tensor, index, self._dtypes.get(tensor, "float")))
@@ -207,6 +205,14 @@ class Symbolic:
         minus = (Product(-ONE),)
         gone = [self.multiply(minus, self.where(conditions, lambda: rest)) for conditions, _ in pieces]
         return self.add(*bodies, otherwise, *gone)
+
+
+@lru_cache(maxsize=1 << 12)
+def _monomials(value: Dim) -> SumOfProducts:
+    return tuple(
+        Product(Fraction(coefficient), tuple(Quantity(Dim((((atom,), 1),))) for atom in monomial))
+        for monomial, coefficient in value.terms
+    )
 
 
 def _flattened(bound: Bound) -> Iterator[Bound]:

@@ -15,9 +15,9 @@ from fractions import Fraction
 
 from superopt.ir.dim import Size, symbol, symbols_of
 from superopt.ops.algebra import Table, equal
-from verify.prove.bound_variables import limits, mentioned
+from verify.prove.bound_variables import limits
 from verify.prove.substitution import Substitution
-from verify.prove.sums import Entry, Product, SumOfProducts
+from verify.prove.sums import Entry, Product, SumOfProducts, mentioned
 from verify.prove.symbolic import FEW, Symbolic
 
 __all__ = ["without_tables"]

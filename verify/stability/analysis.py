@@ -18,7 +18,7 @@ from superopt.ops.meaning import Meaning, NoSemantics
 from verify.prove.assumptions import Given, Sign, partial_applications
 from verify.prove.compare import Comparison, free_guards, splits
 from verify.prove.congruence import differing_operands
-from verify.prove.facts import Effort, Facts
+from verify.prove.facts import Effort, Facts, Shared
 from verify.prove.normal_form import shown
 from verify.prove.output_digits import Indexed, by_digits
 from verify.prove.outputs import element_types, equal_terms, output_bounds, output_place
@@ -238,7 +238,7 @@ def _outputs(
     one, other = meaning.scalar(left, place), meaning.scalar(right, place)
     whole = by_digits(sums, len(place), here.guards, (one.error, other.error, one.value, other.value))
     comparison = Comparison(sums, _STEPS)
-    bounds = _Bounds(sums, comparison, fractions)
+    bounds = _Bounds(sums, comparison, fractions, facts.shared)
 
     def factors(case: Indexed) -> Factors:
         sides = Sides(*case.sums)
@@ -304,9 +304,9 @@ class Sides:
 class _Bounds:
     """Compares bounds by cases, as `verify.prove.compare` compares values."""
 
-    def __init__(self, algebra: Symbolic, comparison: Comparison, fractions: Sequence[str]) -> None:
+    def __init__(self, algebra: Symbolic, comparison: Comparison, fractions: Sequence[str], shared: Shared) -> None:
         self._algebra, self._comparison, self._fractions = algebra, comparison, fractions
-        self._programs = LinearPrograms()
+        self._programs = LinearPrograms(shared)
 
     def compared(self, given: Given, sides: Sides) -> Factors:
         if given.facts.inconsistent():
