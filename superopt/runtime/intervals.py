@@ -9,6 +9,8 @@ import math
 import statistics
 from collections.abc import Sequence
 
+import numpy as np
+
 from superopt.runtime.student import student_quantile
 
 __all__ = ["mean_interval", "median_interval"]
@@ -17,7 +19,7 @@ __all__ = ["mean_interval", "median_interval"]
 def mean_interval(values: Sequence[float], confidence: float) -> tuple[float, float, float]:
     """Return the mean of an even number of values, and both ends of Student's interval."""
     mean = statistics.fmean(values)
-    deviation = statistics.stdev(values) / math.sqrt(len(values))
+    deviation = float(np.std(values, ddof=1)) / math.sqrt(len(values))  # `statistics` computes in fractions
     half_width = student_quantile(confidence, len(values) - 1) * deviation
     return mean, mean - half_width, mean + half_width
 
