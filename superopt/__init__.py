@@ -6,11 +6,11 @@
     print(result)
 
     model, ok = superopt.simplify(onnx.load("model.onnx"))
-
+    answer = superopt.check.check("model.onnx", "fast.onnx")
     graph = superopt.graph.to_networkx("model.onnx")
 
-The names below, and `superopt.graph`, are imported on first use, so that `superopt.ir` can be imported with only
-the standard library installed, and the kernel with Z3.
+The names below, `superopt.check` and `superopt.graph` are imported on first use, so that `superopt.ir` can be imported
+with only the standard library installed, and the kernel with Z3.
 """
 
 from __future__ import annotations
@@ -19,16 +19,66 @@ import importlib
 
 TYPE_CHECKING = False  # as in `typing`, which takes a while to import
 if TYPE_CHECKING:
+    from superopt import check, graph
+    from superopt.files import OutputError
+    from superopt.onnx_io.model import ModelError
     from superopt.optimizer import Options, Result, optimize, simplify
+    from superopt.rulebook.loading import RulesError
+    from superopt.runtime.shapes import InputError
+    from superopt.runtime.target import RuntimeUnavailable
+    from superopt.search.cost.device import DeviceError
 
-__all__ = ["Options", "Result", "optimize", "simplify"]
+    __version__: str
+else:
+
+    def __getattr__(name):
+        if name in _MODULES:
+            return importlib.import_module(f"superopt.{name}")
+        if name in _NAMES:
+            return getattr(importlib.import_module(_NAMES[name]), name)
+        if name == "__version__":
+            return _version()
+        raise AttributeError(f"module 'superopt' has no attribute {name!r}")
 
 
-def __getattr__(name: str) -> object:
-    if name == "graph":
-        return importlib.import_module("superopt.graph")
-    if name in __all__:
-        from superopt import optimizer
+__all__ = [
+    "DeviceError",
+    "InputError",
+    "ModelError",
+    "Options",
+    "OutputError",
+    "Result",
+    "RulesError",
+    "RuntimeUnavailable",
+    "check",
+    "graph",
+    "optimize",
+    "simplify",
+]
 
-        return getattr(optimizer, name)
-    raise AttributeError(f"module 'superopt' has no attribute {name!r}")
+_MODULES = ("check", "graph")
+_NAMES = {
+    "Options": "superopt.optimizer",
+    "Result": "superopt.optimizer",
+    "optimize": "superopt.optimizer",
+    "simplify": "superopt.optimizer",
+    "DeviceError": "superopt.search.cost.device",
+    "InputError": "superopt.runtime.shapes",
+    "ModelError": "superopt.onnx_io.model",
+    "OutputError": "superopt.files",
+    "RulesError": "superopt.rulebook.loading",
+    "RuntimeUnavailable": "superopt.runtime.target",
+}
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "__version__"})
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("superopt")
+    except PackageNotFoundError as error:
+        raise AttributeError("superopt has no version: it runs from a checkout that is not installed") from error

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import subprocess
+import sys
 import tomllib
+from importlib.metadata import version
 
 import superopt
 from superopt.runtime.installed import OLDEST
@@ -56,5 +60,15 @@ def test_prover_is_pinned_to_what_was_tested() -> None:
 
 
 def test_names_of_the_library() -> None:
-    assert callable(superopt.optimize)
-    assert set(superopt.__all__) == {"Options", "Result", "optimize", "simplify"}
+    """In a new process, in which nothing has imported a module yet."""
+    program = "import superopt; print(superopt.__version__, *(getattr(superopt, name) for name in superopt.__all__))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.startswith(version("superopt") + " ") and "<module 'superopt.check'" in done.stdout
+    assert {*superopt.__all__, "__version__"} <= set(dir(superopt)) and not hasattr(superopt, "optimise")
+
+
+def test_type_checkers_see_the_names_of_the_library() -> None:
+    tree = ast.parse((ROOT / "superopt" / "__init__.py").read_text(encoding="utf-8"))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level == 0]
+    seen = {alias.name for node in imports for alias in node.names}
+    assert set(superopt.__all__) <= seen
