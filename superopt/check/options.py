@@ -16,28 +16,25 @@ __all__ = ["CheckOptions"]
 
 @dataclass(frozen=True)
 class CheckOptions:
-    """Options of `check`. Raises ValueError for a value that cannot be used."""
+    """Options of `check`; the signature shows the defaults. Raises ValueError for a value that cannot be used.
+
+    Attributes:
+        seconds: Seconds for proof and search together.
+        seed: Seed of the inputs.
+        shapes: Shapes of dynamic inputs, by name, at which a difference is searched for; the proof is about all sizes.
+        inputs: Values of inputs for the search: .npz files, or arrays by name.
+        by_position: True if inputs and outputs of the models correspond by position, whatever their names.
+        witness: File to which an input on which the models differ is written; None: it is not.
+        certificate: File to which the proof is written if the models are equal; None: it is not.
+    """
 
     seconds: float = 60.0
-    """Seconds for proof and search together."""
-
     seed: int = 0
-    """Seed of the inputs."""
-
     shapes: Mapping[str, GivenShape] = field(default_factory=dict)
-    """Shapes of dynamic inputs, by name, at which a difference is searched for; the proof is about all sizes."""
-
     inputs: Sequence[InputData] = ()
-    """Values of inputs for the search: .npz files, or arrays by name."""
-
     by_position: bool = False
-    """True if inputs and outputs of the models correspond by position, whatever their names."""
-
     witness: Path | None = None
-    """File to which an input on which the models differ is written; None: it is not."""
-
     certificate: Path | None = None
-    """File to which the proof is written if the models are equal; None: it is not."""
 
     def __post_init__(self) -> None:
         if not self.seconds > 0:

@@ -25,105 +25,88 @@ DOMAINS = ("all", "onnx")
 
 @dataclass(frozen=True)
 class Options:
-    """Options of `superopt.optimize`. Raises ValueError, with one line, for a value that cannot be used."""
+    """Options of `superopt.optimize`; the signature shows the defaults.
+
+    Raises ValueError, with one line, for a value that cannot be used.
+
+    Attributes:
+        ep: Execution provider to optimize for: "cpu", "cuda", or "auto": CUDA if it works, else the CPU.
+        target: Runtime to optimize for, and to measure in: "onnxruntime", or "openvino" on the CPU. For OpenVINO costs
+            are analytic, and rewrites introduce operators of ONNX itself only (as with `domains="onnx"`).
+        threads: Threads of the runtime while measuring; 0 is its own choice, as in a session with default options.
+        shapes: Shapes of dynamic inputs, by name, at which the model is measured: `{"x": ((1, 64), 128)}` for sizes
+            from 1 to 64 and of 128. Both ends of a range are measured, and a size between them if they are far apart. A
+            size that is not given is 1 (or 32 or 224 if the model does not run at 1), and a larger one at which the
+            model runs in a sensible time and memory. The result stays dynamic, and is not slower at any of these sizes.
+        rules: File or folder of certified rules; None: the shipped rules.
+        add_rules: Files or folders of certified rules to use besides `rules`.
+        skip_rules: Ids of rules that are not used.
+        numerics: Loosest class of rules to use (`verify.stability.classes.LEVELS`). With "exact" the result gives the
+            original's outputs bit for bit. Up to "normwise" each rule used has a proven bound on its rounding errors,
+            as a multiple of the original's, and keeps what replaces NaN or infinity by a number, as far as tests can
+            tell; with "real-only" there is no bound, and such guards may be removed.
+        seed: Seed of the search and of the random inputs.
+        budget: Seconds of wall time for the whole run; None: 40, three times as many for each further `effort`. The run
+            ends with the best result that it has validated by then. It takes longer only if reading, comparing and
+            timing the model once takes longer; also the first run on a machine, which measures it once (`superopt
+            calibrate`), stays within.
+        timeout: Seconds after which the run is ended, whatever it is doing; None: no limit. The best result that was
+            validated until then is taken, else the original is kept. `budget` is shortened to fit.
+        alpha: The search may visit graphs that cost up to `alpha` times the best one found; at least 1.
+        effort: Thoroughness in looking for gains behind more expensive graphs, 1 to `superopt.search.EFFORTS`; each
+            step takes three times as long.
+        cost: Source of the costs that guide the search: "measured" (a description of this machine, measured once, and
+            timings of rewritten regions) or "analytic" (a description of `device` only).
+        device: Device of the cost model: a description, its TOML file, or the name of a shipped one; None: this
+            machine, with measured costs, or the provider's default device.
+        quick: True for a result within seconds: the search takes only rewrites that are gains by themselves by the
+            analytic costs of all known devices, with operators of ONNX itself only, and nothing is timed. Outputs are
+            compared on one random input at each size. The options `budget`, `effort`, `cost` and `domains` are not
+            used.
+        domains: Operators that rewrites may introduce: "onnx" for those of ONNX itself, which every runtime knows, or
+            "all": also functions of ONNX Runtime (com.microsoft). Operators that the model has already stay in it.
+        target_opset: Version of ONNX's operator set to convert the model to first; None: the model's own. Times are
+            then against the converted model, which was compared with the original.
+        external_data: True to write weights to a second file beside the result, whatever their size; otherwise only
+            above 2 GB.
+        target_absent: True if `device` is not this machine: outputs are compared here, nothing is timed, and
+            `Result.notices` says so. Needs analytic costs and a device.
+        samples: Number of random inputs on which outputs are compared; at least 1. Inputs of other scales are added.
+        inputs: Values of inputs, for comparison and timing: .npz files, or arrays by name, for each sample. They also
+            fix dynamic sizes. Inputs that a sample does not name are drawn at random.
+        remeasure: True to ignore the searches, comparisons and timings of whole models by earlier runs. Otherwise a
+            repeated run uses them, and so has the same result.
+        in_place: True if the result may replace the model's own file.
+        explain: True to fill `Result.attempts`: where each rule matched, how often it was tried, and what it saved.
+        trace: File to which every step of the derivation is written, as JSON; None: no file.
+    """
 
     ep: str = "auto"
-    """Execution provider to optimize for: "cpu", "cuda", or "auto": CUDA if it works, else the CPU."""
-
     target: str = "onnxruntime"
-    """Runtime to optimize for, and to measure in: "onnxruntime", or "openvino" on the CPU. For OpenVINO costs are
-    analytic, and rewrites introduce operators of ONNX itself only (as with `domains="onnx"`)."""
-
     threads: int = 0
-    """Threads of the runtime while measuring; 0 is its own choice, as in a session with default options."""
-
     shapes: Mapping[str, GivenShape] = field(default_factory=dict)
-    """Shapes of dynamic inputs, by name, at which the model is measured: `{"x": ((1, 64), 128)}` for sizes from 1 to 64
-    and of 128. Both ends of a range are measured, and a size between them if they are far apart. A size that is not
-    given is 1 (or 32 or 224 if the model does not run at 1), and a larger one at which the model runs in a sensible
-    time and memory. The result stays dynamic, and is not slower at any of these sizes."""
-
     rules: str | Path | None = None
-    """File or folder of certified rules; None: the shipped rules."""
-
     add_rules: Sequence[str | Path] = ()
-    """Files or folders of certified rules to use besides `rules`."""
-
     skip_rules: Sequence[str] = ()
-    """Ids of rules that are not used."""
-
     numerics: str = "normwise"
-    """Loosest class of rules to use (`verify.stability.classes.LEVELS`). With "exact" the result gives the original's
-    outputs bit for bit. Up to "normwise" each rule used has a proven bound on its rounding errors, as a multiple of the
-    original's, and keeps what replaces NaN or infinity by a number, as far as tests can tell; with "real-only" there is
-    no bound, and such guards may be removed."""
-
     seed: int = 0
-    """Seed of the search and of the random inputs."""
-
     budget: float | None = None
-    """Seconds of wall time for the whole run; None: 40, three times as many for each further `effort`. The run ends
-    with the best result that it has validated by then. It takes longer only if reading, comparing and timing the model
-    once takes longer; also the first run on a machine, which measures it once (`superopt calibrate`), stays within."""
-
     timeout: float | None = None
-    """Seconds after which the run is ended, whatever it is doing; None: no limit. The best result that was validated
-    until then is taken, else the original is kept. `budget` is shortened to fit."""
-
     alpha: float = 2.0
-    """The search may visit graphs that cost up to `alpha` times the best one found; at least 1."""
-
     effort: int = 1
-    """Thoroughness in looking for gains behind more expensive graphs, 1 to `superopt.search.EFFORTS`; each step takes
-    three times as long."""
-
     cost: str = "measured"
-    """Source of the costs that guide the search: "measured" (a description of this machine, measured once, and timings
-    of rewritten regions) or "analytic" (a description of `device` only)."""
-
     device: Device | str | Path | None = None
-    """Device of the cost model: a description, its TOML file, or the name of a shipped one; None: this machine, with
-    measured costs, or the provider's default device."""
-
     quick: bool = False
-    """True for a result within seconds: the search takes only rewrites that are gains by themselves by the analytic
-    costs of all known devices, with operators of ONNX itself only, and nothing is timed. Outputs are compared on one
-    random input at each size. The options `budget`, `effort`, `cost` and `domains` are not used."""
-
     domains: str = "all"
-    """Operators that rewrites may introduce: "onnx" for those of ONNX itself, which every runtime knows, or "all": also
-    functions of ONNX Runtime (com.microsoft). Operators that the model has already stay in it."""
-
     target_opset: int | None = None
-    """Version of ONNX's operator set to convert the model to first; None: the model's own. Times are then against the
-    converted model, which was compared with the original."""
-
     external_data: bool = False
-    """True to write weights to a second file beside the result, whatever their size; otherwise only above 2 GB."""
-
     target_absent: bool = False
-    """True if `device` is not this machine: outputs are compared here, nothing is timed, and `Result.notices` says
-    so. Needs analytic costs and a device."""
-
     samples: int = 2
-    """Number of random inputs on which outputs are compared; at least 1. Inputs of other scales are added."""
-
     inputs: Sequence[InputData] = ()
-    """Values of inputs, for comparison and timing: .npz files, or arrays by name, for each sample. They also fix
-    dynamic sizes. Inputs that a sample does not name are drawn at random."""
-
     remeasure: bool = False
-    """True to ignore the searches, comparisons and timings of whole models by earlier runs. Otherwise a repeated run
-    uses them, and so has the same result."""
-
     in_place: bool = False
-    """True if the result may replace the model's own file."""
-
     explain: bool = False
-    """True to fill `Result.attempts`: where each rule matched, how often it was tried, and what it saved."""
-
     trace: str | Path | None = None
-    """File to which every step of the derivation is written, as JSON; None: no file."""
 
     def __post_init__(self) -> None:
         for field_name, choices in (
