@@ -10,13 +10,13 @@ from __future__ import annotations
 import ctypes
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
 from superopt.optimizer import Options, optimize
+from superopt.optimizer.arguments import unknown_options
 from superopt.optimizer.torch_models import from_torch
 from superopt.runtime.loadable import CPU, Loadable
 from superopt.runtime.onnx_runtime import local_session
@@ -36,9 +36,9 @@ def backend(graph: torch.fx.GraphModule, example_inputs: Sequence[Any], **settin
     """
     given = dict(settings.get("options") or {})
     frozen = bool(given.pop("frozen", False))
-    unknown = set(given) - {field.name for field in fields(Options)}
+    unknown = unknown_options(given, ["frozen"])
     if unknown:
-        raise ValueError(f"unknown option of the superopt backend: {', '.join(sorted(unknown))}")
+        raise ValueError(f"unknown option of the superopt backend: {unknown}")
     if given.setdefault("ep", "cpu") != "cpu":
         raise ValueError("the superopt backend runs on the CPU only: leave out the option ep")
     threads = given.get("threads", torch.get_num_threads())

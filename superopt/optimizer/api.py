@@ -13,6 +13,7 @@ import onnx
 
 from superopt.blas import one_thread
 from superopt.onnx_io import save_model
+from superopt.optimizer.arguments import check_files, with_settings
 from superopt.optimizer.conversion import converted, converts
 from superopt.optimizer.files import RESULT, check_inputs_stay, check_outputs, count_operators
 from superopt.optimizer.model_search import Finder
@@ -23,7 +24,7 @@ from superopt.optimizer.remembered_search import remembered_search
 from superopt.optimizer.result import Result
 from superopt.optimizer.run import run
 from superopt.optimizer.source import Source
-from superopt.optimizer.torch_models import from_torch, is_torch
+from superopt.optimizer.torch_models import from_torch, is_torch, warn_of_training
 from superopt.optimizer.trace_json import traces_to_json
 from superopt.runtime.child import Child, ChildFailed, DidNotEnd
 from superopt.runtime.child_main import tell
@@ -64,12 +65,14 @@ def optimize(
 
     With the option `timeout`, the run is made in a child process, which is ended when the time is over.
 
-    Raises ValueError (an option that cannot be used), ModelError (unreadable model), RulesError, RuntimeUnavailable,
-    InputError (shapes that the model does not take), DeviceError, OSError (a file that cannot be written, or that is
-    also another file of the run).
+    Raises TypeError, ValueError (an option that cannot be used), OSError, and errors that are attributes of `superopt`:
+    ModelError (unreadable model), RulesError, RuntimeUnavailable, InputError (shapes that the model does not take),
+    DeviceError, OutputError (a file that cannot be written, or that is also another file of the run).
     """
-    options = replace(options or Options(), **settings)
+    options = with_settings(options or Options(), settings, ("example_inputs", "report", "progress"))
+    check_files(model, out)
     if is_torch(model):
+        warn_of_training(model)
         model = from_torch(model, example_inputs)
     elif example_inputs is not None:
         raise ValueError("example_inputs are for a torch.nn.Module")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import onnx
 
 from superopt.optimizer.api import Model, optimize
+from superopt.optimizer.arguments import with_settings
 from superopt.optimizer.options import Options
 
 __all__ = ["simplify"]
@@ -26,7 +26,7 @@ def simplify(model: Model, options: Options | None = None, **settings: Any) -> t
 
     Raises the errors of `superopt.optimize`.
     """
-    result = optimize(model, None, replace(options or Options(quick=True), **settings))
+    result = optimize(model, None, with_settings(options or Options(quick=True), settings))
     if result.changed and result.difference is not None and result.proto is not None:
         return result.proto, True
     original = model if isinstance(model, onnx.ModelProto) else onnx.load(model)

@@ -14,13 +14,23 @@ import onnx
 
 from superopt.onnx_io import ModelError
 
-__all__ = ["from_torch", "is_torch"]
+__all__ = ["from_torch", "is_torch", "warn_of_training"]
 
 
 def is_torch(model: object) -> bool:
     """Return True for a `torch.nn.Module` and for a `torch.onnx.ONNXProgram`."""
     torch = sys.modules.get("torch")
     return torch is not None and (isinstance(model, torch.nn.Module) or _is_program(model))
+
+
+def warn_of_training(model: Any) -> None:
+    """Warn the caller's caller of a module in training mode, as PyTorch's exporter does, which is silenced here."""
+    if not _is_program(model) and model.training:
+        warnings.warn(
+            "superopt: the module is in training mode, and the exported model may compute what it does in inference"
+            " (BatchNorm by its running statistics, no Dropout); call module.eval() first if that is meant",
+            stacklevel=3,
+        )
 
 
 def from_torch(model: Any, example_inputs: Sequence[Any] | None, **settings: Any) -> onnx.ModelProto:
