@@ -32,43 +32,27 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name):
-        if name in _MODULES:
+        if name in ("check", "graph"):
             return importlib.import_module(f"superopt.{name}")
-        if name in _NAMES:
-            return getattr(importlib.import_module(_NAMES[name]), name)
+        if name in _MODULES:
+            return getattr(importlib.import_module(f"superopt.{_MODULES[name]}"), name)
         if name == "__version__":
             return _version()
         raise AttributeError(f"module 'superopt' has no attribute {name!r}")
 
 
-__all__ = [
-    "DeviceError",
-    "InputError",
-    "ModelError",
-    "Options",
-    "OutputError",
-    "Result",
-    "RulesError",
-    "RuntimeUnavailable",
-    "check",
-    "graph",
-    "optimize",
-    "simplify",
-]
-
-_MODULES = ("check", "graph")
-_NAMES = {
-    "Options": "superopt.optimizer",
-    "Result": "superopt.optimizer",
-    "optimize": "superopt.optimizer",
-    "simplify": "superopt.optimizer",
-    "DeviceError": "superopt.search.cost.device",
-    "InputError": "superopt.runtime.shapes",
-    "ModelError": "superopt.onnx_io.model",
-    "OutputError": "superopt.files",
-    "RulesError": "superopt.rulebook.loading",
-    "RuntimeUnavailable": "superopt.runtime.target",
+_MODULES = {
+    **dict.fromkeys(("Options", "Result", "optimize", "simplify"), "optimizer"),
+    "DeviceError": "search.cost.device",
+    "InputError": "runtime.shapes",
+    "ModelError": "onnx_io.model",
+    "OutputError": "files",
+    "RulesError": "rulebook.loading",
+    "RuntimeUnavailable": "runtime.target",
 }
+
+__all__ = ["Options", "Result", "optimize", "simplify", "check", "graph"]
+__all__ += ["DeviceError", "InputError", "ModelError", "OutputError", "RulesError", "RuntimeUnavailable"]
 
 
 def __dir__() -> list[str]:
