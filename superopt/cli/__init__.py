@@ -64,7 +64,7 @@ def _superopt() -> click.Command:
 
 
 def _optimize() -> click.Command:
-    from superopt.cli.commands import versioned
+    from superopt.cli.click_commands import versioned
     from superopt.cli.optimize_command import optimize_command
 
     return versioned(optimize_command)

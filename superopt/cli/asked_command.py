@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from superopt.cli.file_names import FileName
+from superopt.cli.file_names import FileName, Number, RulesName
 from superopt.cli.options import check_files
 from superopt.cli.terminal import ProgressLines, one_line_errors
 from superopt.files import write_text
@@ -18,16 +18,20 @@ __all__ = ["asked_command"]
 _File = FileName()
 
 
-@click.command("asked", context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    "asked",
+    short_help="List where searches of models ask for further proofs.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.argument("models", metavar="MODEL...", type=_File, nargs=-1, required=True)
 @click.option("-o", "--out", type=_File, required=True, help="File to write the list to.")
-@click.option("--rules", type=_File, help="File or folder of rules to search with instead of the shipped ones.")
+@click.option("--rules", type=RulesName(), help="File or folder of rules to search with instead of the shipped ones.")
 @click.option(
     "--device", "names", type=click.Choice(shipped_devices()), multiple=True, default=("cpu", "cuda_h200"),
     show_default=True, help="Device whose costs guide a search; repeatable.",
 )  # fmt: skip
 @click.option(
-    "--work", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True, metavar="SECONDS",
+    "--work", type=Number(min=0, min_open=True), default=60.0, show_default=True, metavar="SECONDS",
     help="Work of each search, in seconds on a typical machine, without proofs.",
 )  # fmt: skip
 @one_line_errors

@@ -10,7 +10,7 @@ import click
 from superopt.bench import contestants as known
 from superopt.bench.contestants import UnknownPeer, choose
 from superopt.choices import MOST_THREADS
-from superopt.cli.file_names import FileName
+from superopt.cli.file_names import FileName, Number, RulesName
 from superopt.cli.options import check_files, fixed_shapes
 from superopt.cli.terminal import NEGATIVE, UNUSABLE, ProgressLines, errors, one_line_errors, results
 from superopt.files import write_text
@@ -67,23 +67,25 @@ def _peers(context: click.Context, parameter: click.Parameter, value: str | None
 )
 @click.option(
     "--budget",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=Options().budget_s,
     show_default=True,
     help="Seconds of wall time for superopt on each model.",
 )
-@click.option("--rules", type=_File, help="File or folder of certified rules for superopt instead of the shipped ones.")
+@click.option(
+    "--rules", type=RulesName(), help="File or folder of certified rules for superopt instead of the shipped ones."
+)
 @click.option(
     "--shape", "shapes", metavar="INPUT=1x3x224x224", multiple=True, callback=fixed_shapes,
     help="Shape of a dynamic input (sizes are 1 by default), for the models that have this input; repeatable.",
 )  # fmt: skip
 @click.option(
-    "--measure-s", type=click.FloatRange(min=0), default=5.0, show_default=True,
+    "--measure-s", type=Number(min=0), default=5.0, show_default=True,
     help="Seconds of measuring for each contestant and clock.",
 )  # fmt: skip
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=1),
+    type=Number(min=1),
     default=900.0,
     show_default=True,
     help="Maximum seconds for each optimizer.",

@@ -12,7 +12,7 @@ import click
 
 from superopt.check.known_tools import TOOLS
 from superopt.check.options import CheckOptions
-from superopt.cli.file_names import FileName
+from superopt.cli.file_names import FileName, Number
 from superopt.cli.options import check_files, shapes
 from superopt.cli.terminal import NEGATIVE, ProgressLines, errors, fail, one_line_errors, results
 from superopt.files import OutputError, check_writable, write_text
@@ -31,7 +31,7 @@ _File = FileName()
 @click.command("check", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("models", metavar="A B | MODEL...", type=_File, nargs=-1, required=True)
 @click.option(
-    "--seconds", type=click.FloatRange(min=0, min_open=True), default=_DEFAULTS.seconds, show_default=True,
+    "--seconds", type=Number(min=0, min_open=True), default=_DEFAULTS.seconds, show_default=True,
     help="Seconds for proof and search together, for each pair of models. On a busy machine they may be twice as many.",
 )  # fmt: skip
 @click.option(

@@ -8,10 +8,13 @@ little; the others are imported inside the functions that need them.
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 
 import click
 
-__all__ = ["main", "versioned"]
+from superopt.cli.click_commands import Group, near_names, versioned
+
+__all__ = ["main"]
 
 _SUMMARIES = {
     "calibrate": "Measure this machine for optimize.",
@@ -28,7 +31,7 @@ _SUMMARIES = {
 }
 
 
-class _Commands(click.Group):
+class _Commands(Group):
     """The subcommands, each imported when it is called: `superopt NAME` is `superopt.cli.NAME_command`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -42,21 +45,25 @@ class _Commands(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take a model, or options and a model, in the place of a subcommand for `optimize` of that model."""
-        names_model = any(arg.endswith(".onnx") for arg in args)
-        if names_model and (args[0].endswith(".onnx") or args[0].startswith("-")):
-            args = ["optimize", *args]
+        names_model = any(map(_is_model_name, args))
+        if args and args[0] not in _SUMMARIES:
+            is_model = _is_model_name(args[0]) or Path(args[0]).is_file()
+            if is_model or (names_model and args[0].startswith("-")):
+                args = ["optimize", *args]
         return super().parse_args(ctx, args)
+
+    def unknown(self, ctx: click.Context, args: list[str]) -> str:
+        """Return the message about arguments that begin with neither a subcommand nor a file."""
+        hint = near_names(args[0], _SUMMARIES) or f"; to optimize a file: superopt optimize {args[0]} -o FILE"
+        return f"no such command or file: {args[0]}{hint}"
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(sorted(_SUMMARIES.items()))
 
 
-def versioned(command: click.Command) -> click.Command:
-    """Return `command` with the option --version."""
-    if all(parameter.name != "version" for parameter in command.params):
-        command = click.version_option(package_name="superopt")(command)
-    return command
+def _is_model_name(argument: str) -> bool:
+    return argument.lower().endswith(".onnx")
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from superopt.cli.default_signatures import SignatureNeeded, default_signatures
 from superopt.cli.equation_text import equation_text
+from superopt.cli.file_names import shown_rules
 from superopt.cli.terminal import results
 from superopt.generate.derive import (
     DERIVED,
@@ -109,7 +110,9 @@ def _totals(found: Iterable[Consequence]) -> dict[str, int]:
 
 def print_summary(found: Sequence[Consequence], source: Path, target: Path, steps: int) -> None:
     """Print the counts of outcomes as a table."""
-    table = Table(title=f"{target} from {source}, in at most {steps} steps", title_justify="left")
+    table = Table(
+        title=f"{shown_rules(target)} from {shown_rules(source)}, in at most {steps} steps", title_justify="left"
+    )
     totals = {"rules": len(found), **_totals(found)}
     for name in totals:
         table.add_column(name, justify="right")
@@ -129,8 +132,8 @@ def to_json(found: Sequence[Consequence], source: Path, target: Path, steps: int
     content = {
         "schema_version": SCHEMA_VERSION,
         "kernel": kernel_hash(),
-        "from": str(source),
-        "rules_of": str(target),
+        "from": shown_rules(source),
+        "rules_of": shown_rules(target),
         "steps": steps,
         "totals": {"rules": len(found), **_totals(found)},
         "rules": [

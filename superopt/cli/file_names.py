@@ -1,4 +1,4 @@
-"""Names of files and folders on the command line."""
+"""Types of values on the command line: names of files and folders, and numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 import click
 
-__all__ = ["FileName"]
+__all__ = ["SHIPPED", "FileName", "Number", "RulesName", "shown_rules"]
+
+SHIPPED = "shipped"
 
 
 class FileName(click.Path):
@@ -20,3 +22,27 @@ class FileName(click.Path):
         if value == "":
             self.fail("the name is empty", param, ctx)
         return super().convert(value, param, ctx)
+
+
+class RulesName(FileName):
+    """The name of a file or folder of rules, as a `Path`; the word `shipped` stands for the shipped rules."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == SHIPPED:
+            from superopt.rulebook.loading import shipped_rules
+
+            return shipped_rules()
+        return super().convert(value, param, ctx)
+
+
+def shown_rules(path: Path) -> str:
+    """Return a path of rules as a user writes it."""
+    from superopt.rulebook.loading import shipped_rules
+
+    return SHIPPED if path == shipped_rules() else str(path)
+
+
+class Number(click.FloatRange):
+    """A number within bounds, called a number in help and errors."""
+
+    name = "number"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from superopt.cli.file_names import FileName
+from superopt.cli.file_names import FileName, Number
 from superopt.cli.options import device
 from superopt.cli.terminal import ProgressLines, fail, one_line_errors, results
 from superopt.search.cost.device import Device, shipped_devices
@@ -24,7 +24,7 @@ _Path = FileName()
 @click.argument("models", metavar="MODEL...", type=_Path, nargs=-1, required=True)
 @click.option("-o", "--out", type=_Path, required=True, help="Folder to write the rules and their certificates to.")
 @click.option(
-    "--budget", metavar="SECONDS", type=click.FloatRange(min=0), default=600.0, show_default=True,
+    "--budget", metavar="SECONDS", type=Number(min=0), default=600.0, show_default=True,
     help="Wall time. The parts of the models that cost most come first.",
 )  # fmt: skip
 @click.option(

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from superopt.choices import EXECUTION_PROVIDERS, FIRST_OPSET, MOST_THREADS, RUNTIMES
-from superopt.cli.file_names import FileName
+from superopt.cli.click_commands import Program
+from superopt.cli.file_names import FileName, Number, RulesName
 from superopt.cli.options import STREAMS, device, shapes
 from superopt.cli.run_report import run_report_option, write_run_report
 from superopt.cli.terminal import ProgressLines, errors, one_line_errors, results
@@ -43,7 +44,7 @@ class _Opset(click.IntRange):
         return click.IntRange(FIRST_OPSET, NEWEST_OPSET).convert(value, param, ctx)
 
 
-@click.command("optimize", context_settings={"help_option_names": ["-h", "--help"]})
+@click.command("optimize", cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("model", type=_File)
 @click.option("-o", "--out", type=_File, help="File to write the result to.")
 @click.option("--in-place", is_flag=True, help="Write the result to MODEL itself, in the place of -o.")
@@ -62,7 +63,7 @@ class _Opset(click.IntRange):
     help="Seed of the search and of the random inputs.",
 )  # fmt: skip
 @click.option(
-    "--budget", metavar="SECONDS", type=click.FloatRange(min=0), show_default="40, times 3 for each further effort",
+    "--budget", metavar="SECONDS", type=Number(min=0), show_default="40, times 3 for each further effort",
     help="Seconds of wall time for the whole run, which ends with the best result that it has validated by then. It"
     " takes longer only if reading, comparing and timing the model once takes longer.",
 )  # fmt: skip
@@ -72,20 +73,20 @@ class _Opset(click.IntRange):
     " nothing, introduce operators of ONNX itself only. --budget, --effort, --cost and --domains have no effect then.",
 )  # fmt: skip
 @click.option(
-    "--timeout", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True),
+    "--timeout", metavar="SECONDS", type=Number(min=0, min_open=True),
     help="End after this many seconds, whatever the run is doing, with the best result that was validated until then,"
     " else the unchanged original. Ctrl-C also leaves that result.",
 )  # fmt: skip
 @click.option(
-    "--alpha", type=click.FloatRange(min=1), default=_DEFAULTS.alpha, show_default=True,
+    "--alpha", type=Number(min=1), default=_DEFAULTS.alpha, show_default=True,
     help="The search may visit graphs that cost up to alpha times the best one found.",
 )  # fmt: skip
 @click.option(
     "--effort", type=click.IntRange(1, EFFORTS), default=_DEFAULTS.effort, show_default=True,
     help="Thoroughness in looking for gains behind more expensive graphs; each step takes three times as long.",
 )  # fmt: skip
-@click.option("--rules", type=_File, help="File or folder of certified rules to use instead of the shipped ones.")
-@click.option("--add-rules", type=_File, multiple=True, help="The same, to use besides them. Repeatable.")
+@click.option("--rules", type=RulesName(), help="File or folder of certified rules to use instead of the shipped ones.")
+@click.option("--add-rules", type=RulesName(), multiple=True, help="The same, to use besides them. Repeatable.")
 @click.option(
     "--skip-rule", "skip_rules", metavar="ID", multiple=True,
     help="Do without this rule (`superopt rules` lists the ids). Repeatable.",

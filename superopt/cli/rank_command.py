@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from superopt.cli.file_names import FileName
+from superopt.cli.file_names import FileName, RulesName
 from superopt.cli.terminal import ProgressLines, fail, one_line_errors
 
 if TYPE_CHECKING:
@@ -22,9 +22,11 @@ SCHEMA_VERSION = 1
 _File = FileName()
 
 
-@click.command("rank", context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    "rank", short_help="Rank rules by their use on models.", context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.argument("models", metavar="MODEL...", type=_File, nargs=-1, required=True)
-@click.option("--rules", type=_File, help="File or folder of rules to rank instead of the shipped ones.")
+@click.option("--rules", type=RulesName(), help="File or folder of rules to rank instead of the shipped ones.")
 @click.option("--trace", "traces", type=_File, multiple=True, help="File written by `optimize --trace`; repeatable.")
 @click.option(
     "--prove",

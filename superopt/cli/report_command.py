@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from superopt.cli.file_names import FileName
+from superopt.cli.file_names import FileName, RulesName
 from superopt.cli.options import check_files
 from superopt.cli.terminal import ProgressLines, one_line_errors
 from superopt.files import write_text
@@ -34,7 +34,7 @@ _File = FileName()
     help="HTML page to write, the index.",
 )
 @click.option("--json", "json_out", type=_File, help="Also write the data as JSON to this file.")
-@click.option("--rules", type=_File, help="File or folder of rules to report instead of the shipped ones.")
+@click.option("--rules", type=RulesName(), help="File or folder of rules to report instead of the shipped ones.")
 @one_line_errors
 def report_command(out: Path, json_out: Path | None, rules: Path | None) -> None:
     """Write the verification report: every rule drawn, with its proofs, as HTML pages without external resources.

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from superopt.cli.asked_command import asked_command
-from superopt.cli.file_names import FileName
+from superopt.cli.click_commands import Group, near_names
+from superopt.cli.file_names import RulesName, shown_rules
 from superopt.cli.rank_command import rank_command
 from superopt.cli.terminal import NEGATIVE, ProgressLines, one_line_errors
 
@@ -31,14 +32,19 @@ _prove = click.option(
 _json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
 
-class _Rules(click.Group):
+class _Rules(Group):
     """Group of commands in which `superopt rules PATH` means `superopt rules list PATH`."""
 
     def resolve_command(
-        self, context: click.Context, arguments: list[str]
+        self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        known = arguments[0] in self.commands
-        return super().resolve_command(context, arguments if known else ["list", *arguments])
+        is_misspelt = not Path(args[0]).exists() and near_names(args[0], self.commands)
+        known = args[0] in self.commands or is_misspelt
+        return super().resolve_command(ctx, args if known else ["list", *args])
+
+    def unknown(self, ctx: click.Context, args: list[str]) -> str:
+        """Return the message about arguments that begin with no command, and with no path."""
+        return f"no such command, file or folder of rules: {args[0]}{near_names(args[0], self.commands)}"
 
 
 @click.group("rules", cls=_Rules, invoke_without_command=True, context_settings=_HELP)
@@ -46,15 +52,16 @@ class _Rules(click.Group):
 def rules_command(context: click.Context) -> None:
     """List rules, derive rules from other rules, rank rules by their use, or list what searches ask of them.
 
-    Without a command, list the shipped rules, one on each line: id and equation.
+    Without a command, list the shipped rules, one on each line: id and equation. Each path of rules is a file, a
+    folder, or the word `shipped`.
 
     \b
     Examples:
       superopt rules
       superopt rules | grep Conv
       superopt rules list mine.rules
-      superopt rules derive rules mine.rules --how
-      superopt rules matrix rules mine.rules
+      superopt rules derive shipped mine.rules --how
+      superopt rules matrix shipped mine.rules
     """
     if context.invoked_subcommand is None:
         context.invoke(list_command)
@@ -64,8 +71,8 @@ rules_command.add_command(rank_command)
 rules_command.add_command(asked_command)
 
 
-@rules_command.command("list", context_settings=_HELP)
-@click.argument("path", type=FileName(), required=False)
+@rules_command.command("list", short_help="List rules: id and equation of each.", context_settings=_HELP)
+@click.argument("path", type=RulesName(), required=False)
 @one_line_errors
 def list_command(path: Path | None) -> None:
     """List the rules of PATH (by default the shipped rules), one on each line: id and equation."""
@@ -76,16 +83,18 @@ def list_command(path: Path | None) -> None:
         click.echo(f"{rule.id}  {equation_text(rule)}")
 
 
-@rules_command.command("derive", context_settings=_HELP)
-@click.argument("source", metavar="A", type=FileName())
-@click.argument("target", metavar="B", type=FileName())
+@rules_command.command(
+    "derive", short_help="Derive the rules of one set from those of another.", context_settings=_HELP
+)
+@click.argument("source", metavar="A", type=RulesName())
+@click.argument("target", metavar="B", type=RulesName())
 @_steps
 @_prove
 @click.option("-v", "--how", is_flag=True, help="Show the derivation of each rule, or the reason why there is none.")
 @_json
 @one_line_errors
 def derive_command(source: Path, target: Path, steps: int, prove: bool, how: bool, as_json: bool) -> None:
-    """Derive the rules of B from the rules of A (files or folders).
+    """Derive the rules of B from the rules of A (files, folders, or `shipped`).
 
     A rule is derived if at each of its signatures, at two choices of sizes, at most --steps steps lead from one side to
     the other. Each step is an instance of a certified rule of A, from left to right or from right to left, at sizes
@@ -94,9 +103,9 @@ def derive_command(source: Path, target: Path, steps: int, prove: bool, how: boo
 
     \b
     Examples:
-      superopt rules derive rules mine.rules
-      superopt rules derive rules mine.rules --steps 2 --how
-      superopt rules derive mine.rules rules --json > derivations.json
+      superopt rules derive shipped mine.rules
+      superopt rules derive shipped mine.rules --steps 2 --how
+      superopt rules derive mine.rules shipped --json > derivations.json
     """
     from superopt.cli.deriving import consequence_of, deriver_of, lines, print_summary, rules_to_derive, to_json
     from superopt.generate.derive import DERIVED
@@ -117,8 +126,10 @@ def derive_command(source: Path, target: Path, steps: int, prove: bool, how: boo
         raise SystemExit(NEGATIVE)
 
 
-@rules_command.command("matrix", context_settings=_HELP)
-@click.argument("paths", metavar="A B ...", type=FileName(), nargs=-1, required=True)
+@rules_command.command(
+    "matrix", short_help="Count what each set of rules derives from each other.", context_settings=_HELP
+)
+@click.argument("paths", metavar="A B ...", type=RulesName(), nargs=-1, required=True)
 @_steps
 @_prove
 @_json
@@ -126,9 +137,11 @@ def derive_command(source: Path, target: Path, steps: int, prove: bool, how: boo
 def matrix_command(paths: tuple[Path, ...], steps: int, prove: bool, as_json: bool) -> None:
     """Count, for each pair of sets of certified rules, the rules of one that `derive` derives from the other.
 
+    Each set is a file or folder, or `shipped` for the shipped rules.
+
     \b
     Examples:
-      superopt rules matrix rules mine.rules
+      superopt rules matrix shipped mine.rules
       superopt rules matrix old/ new/ --steps 2
     """
     from rich.table import Table
@@ -142,18 +155,18 @@ def matrix_command(paths: tuple[Path, ...], steps: int, prove: bool, as_json: bo
     derived: list[list[int]] = []
     with ProgressLines() as progress:
         for path, deriver in zip(paths, derivers, strict=True):
-            progress(f"deriving from {path}")
+            progress(f"deriving from {shown_rules(path)}")
             outcomes = [[consequence_of(deriver, *one, steps).outcome for one in asked] for asked in columns]
             derived.append([column.count(DERIVED) for column in outcomes])
     if as_json:
-        sets = [{"path": str(path), "rules": len(asked)} for path, asked in zip(paths, columns, strict=True)]
+        sets = [{"path": shown_rules(path), "rules": len(asked)} for path, asked in zip(paths, columns, strict=True)]
         head = {"schema_version": SCHEMA_VERSION, "kernel": kernel_hash(), "steps": steps}
         click.echo(json.dumps({**head, "sets": sets, "derived": derived}, indent=1))
         return
     table = Table("derives", title_justify="left", title=f"in at most {steps} steps")
     for path in paths:
-        table.add_column(str(path), justify="right")
+        table.add_column(shown_rules(path), justify="right")
     for path, row in zip(paths, derived, strict=True):
         cells = (f"{count} of {len(asked)}" for count, asked in zip(row, columns, strict=True))
-        table.add_row(str(path), *cells)
+        table.add_row(shown_rules(path), *cells)
     print_table(table)

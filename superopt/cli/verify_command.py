@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from superopt.cli.file_names import FileName
+from superopt.cli.file_names import RulesName
 from superopt.cli.terminal import NEGATIVE, ProgressLines, errors, one_line_errors
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ __all__ = ["verify_command"]
 
 
 @click.command("verify", context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("paths", type=FileName(), nargs=-1)
+@click.argument("paths", type=RulesName(), nargs=-1)
 @click.option("-j", "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Number of processes.")
 @click.option("--json", "as_json", is_flag=True, help="Print the reports as JSON.")
 @click.option(
@@ -32,7 +32,7 @@ __all__ = ["verify_command"]
 )  # fmt: skip
 @one_line_errors
 def verify_command(paths: tuple[Path, ...], jobs: int, as_json: bool, solver: str, certify: bool) -> None:
-    """Prove every rule of PATHS (files or folders; by default the shipped rules) again, at every signature.
+    """Prove every rule of PATHS again, at every signature: files, folders, or `shipped`, the default.
 
     A rule without signatures is tried with all variables at one rank, 0 to 4, or at mixed ranks if it fits no single
     rank. A counterexample is also run in ONNX Runtime. The exit code is 0 only if all rules are proven and, with
@@ -41,7 +41,7 @@ def verify_command(paths: tuple[Path, ...], jobs: int, as_json: bool, solver: st
     \b
     Examples:
       superopt verify
-      superopt verify rules/ mine.rules -j 4
+      superopt verify shipped mine.rules -j 4
       superopt verify mine.rules --json > verdicts.json
       superopt verify mine.rules --certify    (then: optimize model.onnx -o fast.onnx --rules mine.rules)
       superopt verify --solver cvc5           (pip install 'superopt[second-opinion]')

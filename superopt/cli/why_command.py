@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from superopt.choices import MOST_THREADS
-from superopt.cli.file_names import FileName
+from superopt.cli.file_names import FileName, RulesName
 from superopt.cli.options import device
 from superopt.cli.terminal import ProgressLines, one_line_errors, results
 from superopt.optimizer.options import Options
@@ -51,8 +51,8 @@ _HEADINGS = {
     "--threads", type=click.IntRange(min=0, max=MOST_THREADS), default=_DEFAULTS.threads, show_default=True,
     help="Threads that the costs are for.",
 )  # fmt: skip
-@click.option("--rules", type=_File, help="File or folder of certified rules to use instead of the shipped ones.")
-@click.option("--add-rules", type=_File, multiple=True, help="The same, to use besides them. Repeatable.")
+@click.option("--rules", type=RulesName(), help="File or folder of certified rules to use instead of the shipped ones.")
+@click.option("--add-rules", type=RulesName(), multiple=True, help="The same, to use besides them. Repeatable.")
 @click.option("--skip-rule", "skip_rules", metavar="ID", multiple=True, help="Do without this rule. Repeatable.")
 @click.option(
     "--numerics", type=click.Choice(LEVELS), default=_DEFAULTS.numerics, show_default=True,

@@ -98,7 +98,7 @@ def test_an_empty_name_is_called_empty(tmp_path: Path, lora_rules: Path) -> None
     ):
         result = run(*arguments)
         assert (result.exit_code, result.stdout) == (2, "")
-        assert f"Invalid value for {name}" in result.stderr and "the name is empty" in result.stderr
+        assert f"invalid value for {name}" in result.stderr and "the name is empty" in result.stderr
 
 
 def test_optimize_is_a_program_of_its_own() -> None:

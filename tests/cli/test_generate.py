@@ -43,7 +43,7 @@ def test_wrong_options(tmp_path: Path, arguments: list[str], monkeypatch: pytest
     monkeypatch.setattr(PATCHED, lambda *a, **k: pytest.fail("was called"))
     done = CliRunner().invoke(main, ["generate", "--out", str(tmp_path / "out"), *arguments])
     assert done.exit_code == 2
-    assert "Error: " in done.stderr
+    assert "error: " in done.stderr
     assert not (tmp_path / "out").exists()
 
 

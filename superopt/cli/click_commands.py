@@ -1,0 +1,74 @@
+"""Commands and groups of commands, besides what Click does: errors in the form of all errors here, near names,
+--version everywhere."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import click
+
+from superopt.cli.supervisor import INTERRUPTED
+
+__all__ = ["Group", "Program", "near_names", "versioned"]
+
+
+class Program(click.Command):
+    """A command that may be a whole program: wrong usage is told as other errors are."""
+
+    def main(self, *args: Any, standalone_mode: bool = True, **kwargs: Any) -> Any:
+        """Run the command. Stand-alone, exit as Click does, with errors in this program's form."""
+        if not standalone_mode:
+            return super().main(*args, standalone_mode=False, **kwargs)
+        try:
+            code = super().main(*args, standalone_mode=False, **kwargs)
+        except click.Abort:
+            click.echo("interrupted", err=True)
+            sys.exit(INTERRUPTED)
+        except click.ClickException as error:
+            _show(error)
+            sys.exit(error.exit_code)
+        sys.exit(code or 0)
+
+
+class Group(Program, click.Group):
+    """A group of commands. Each has --version; for a name that is no command, the nearest commands are given."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        command = super().get_command(ctx, cmd_name)
+        return None if command is None else versioned(command)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        is_option = args[0].startswith("-")  # Click says more about these
+        if not (ctx.resilient_parsing or is_option or self.get_command(ctx, args[0])):
+            ctx.fail(self.unknown(ctx, args))
+        return super().resolve_command(ctx, args)
+
+    def unknown(self, ctx: click.Context, args: list[str]) -> str:
+        """Return the message about arguments that begin with no name of a command."""
+        return f"no such command: {args[0]}{near_names(args[0], self.list_commands(ctx))}"
+
+
+def near_names(name: str, known: Iterable[str]) -> str:
+    """Return a question with the known names that resemble `name`, to be added to a message; empty if none does."""
+    near = difflib.get_close_matches(name, list(known))
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+def versioned(command: click.Command) -> click.Command:
+    """Return `command` with the option --version."""
+    if all(parameter.name != "version" for parameter in command.params):
+        command = click.version_option(package_name="superopt")(command)
+    return command
+
+
+def _show(error: click.ClickException) -> None:
+    """Print an error, after the usage of the command if that was wrong."""
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        click.echo(f"{error.ctx.get_usage()}\nTry '{error.ctx.command_path} --help' for help.\n", err=True)
+    message = error.format_message()
+    click.echo(f"error: {message[:1].lower()}{message[1:]}", err=True)

@@ -1,0 +1,82 @@
+"""Wrong usage: near names, hints and one form of errors; help that is not cut off; `shipped` as a path of rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from superopt.cli import main, optimize_main
+from superopt.cli.file_names import shown_rules
+from superopt.rulebook.loading import load_rules, shipped_rules
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, list(map(str, arguments)))
+
+
+def groups(command: click.Command, *names: str) -> Iterator[tuple[str, ...]]:
+    if isinstance(command, click.Group):
+        yield names
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from groups(found, *names, name)
+
+
+GROUPS = list(groups(main.command))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["chek", "a", "b"], "chek; did you mean check?"),
+        (["rules", "lst"], "lst; did you mean list?"),
+        (["rules", "no.rules"], "no.rules: no such file or folder of rules"),
+        (["noext", "-o", "x"], "to optimize a file: superopt optimize noext -o FILE"),
+        (["verify", "--jsno"], "--json"),
+    ],
+)
+def test_near_names(arguments: list[str], hint: str) -> None:
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert hint in result.stderr
+
+
+@pytest.mark.parametrize("name", ["model.ONNX", "model"])
+def test_a_file_is_optimized_whatever_its_suffix(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("no model")
+    result = run(tmp_path / name, "-o", tmp_path / "fast.onnx")
+    assert result.exit_code == 2 and result.stderr.startswith(f"error: {tmp_path / name}: ")
+
+
+def test_errors_have_one_form() -> None:
+    for program in (main, optimize_main):
+        for arguments in (["--nonsense"], ["optimize", "--budget", "abc"], ["why"]):
+            result = CliRunner().invoke(program, arguments)
+            assert result.exit_code == 2
+            assert result.stderr.startswith("Usage: ") and "\nerror: " in result.stderr and "Error" not in result.stderr
+    assert "'abc' is not a valid number" in run("optimize", "m.onnx", "--budget", "abc").stderr
+
+
+@pytest.mark.parametrize("names", GROUPS)
+def test_summaries_of_commands_are_whole(names: tuple[str, ...]) -> None:
+    lines = run(*names, "--help").stdout.splitlines()
+    commands = lines[lines.index("Commands:") + 1 :]
+    assert commands and not [line for line in commands if line.endswith("...") or len(line) > 80]
+
+
+@pytest.mark.parametrize("name", main.get_command(click.Context(main.command), "rules").commands)
+def test_commands_on_rules_say_their_version(name: str) -> None:
+    assert "version" in run("rules", name, "--version").stdout
+
+
+def test_shipped_is_a_word_for_the_shipped_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From any folder, as in the examples of the help."""
+    monkeypatch.chdir(tmp_path)
+    assert len(run("rules", "list", "shipped").stdout.splitlines()) == len(load_rules())
+    assert [shown_rules(path) for path in (shipped_rules(), tmp_path)] == ["shipped", str(tmp_path)]
