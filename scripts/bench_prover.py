@@ -6,8 +6,8 @@ python scripts/bench_prover.py rules/ mine.rules   others
 
 from __future__ import annotations
 
+import argparse
 import statistics
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -19,14 +19,17 @@ from verify.diagnose.decide import decide
 FOREIGN = Path(__file__).resolve().parent.parent / "tests" / "prover" / "foreign"
 
 
-def main(paths: list[str]) -> None:
+def main() -> None:
     """Prove every rule of the files at every signature, and print a summary."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("paths", nargs="*", type=Path, default=[FOREIGN], metavar="RULES", help="files or folders")
+    arguments = parser.parse_args()
     verdicts: Counter[str] = Counter()
     undecided: list[str] = []
     times: list[tuple[float, str]] = []
     signatures = 0
-    for path in paths or [str(FOREIGN)]:
-        for file in rule_files(Path(path)):
+    for path in arguments.paths:
+        for file in rule_files(path):
             for listed in read_rules(file):
                 start = time.process_time()
                 found = [type(decide(listed.rule, signature)).__name__ for signature in listed.rule.signatures]
@@ -49,4 +52,4 @@ def main(paths: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

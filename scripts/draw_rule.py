@@ -7,27 +7,25 @@ The picture in the README is made this way.
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 
 from superopt.ir.notation import NotationError, parse_rule
 from superopt.report.picture import picture
 
 
-def main(arguments: list[str]) -> int:
-    """Write the picture; return the exit code."""
-    if len(arguments) != 2:
-        print(__doc__, file=sys.stderr)
-        return 2
-    text, out = arguments
+def main() -> None:
+    """Write the picture."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rule", help="equation, in the notation of rules")
+    parser.add_argument("out", type=Path, help="SVG file to write")
+    arguments = parser.parse_args()
     try:
-        rule = parse_rule(text)
+        rule = parse_rule(arguments.rule)
     except NotationError as error:
-        print(f"draw_rule: {error}", file=sys.stderr)
-        return 2
-    Path(out).write_text(picture(rule), encoding="utf-8")
-    return 0
+        parser.error(str(error))
+    arguments.out.write_text(picture(rule), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main()

@@ -13,7 +13,7 @@ import click
 from superopt.check.known_tools import TOOLS
 from superopt.check.options import CheckOptions
 from superopt.cli.file_names import FileName, Number
-from superopt.cli.options import check_files, shapes
+from superopt.cli.options import check_exist, check_files, shapes
 from superopt.cli.terminal import NEGATIVE, ProgressLines, errors, fail, one_line_errors, results
 from superopt.files import OutputError, check_writable, write_text
 
@@ -103,6 +103,7 @@ def check_command(
       superopt check model.onnx fast.onnx --shape ids=1..8x128 --inputs sample.npz --json
       superopt check --against onnxsim models/*.onnx --keep results
     """
+    check_exist(settings["inputs"])
     if against is None:
         _check_pair(models, CheckOptions(**settings), witness, out, certificate, html, as_json, keep)
     elif any(option is not None for option in (witness, out, certificate, html)) or settings["by_position"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
@@ -18,18 +18,29 @@ __all__ = ["Group", "Program", "near_names", "versioned"]
 class Program(click.Command):
     """A command that may be a whole program: wrong usage is told as other errors are."""
 
-    def main(self, *args: Any, standalone_mode: bool = True, **kwargs: Any) -> Any:
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
         """Run the command. Stand-alone, exit as Click does, with errors in this program's form."""
-        if not standalone_mode:
-            return super().main(*args, standalone_mode=False, **kwargs)
         try:
-            code = super().main(*args, standalone_mode=False, **kwargs)
+            code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+            if not standalone_mode:
+                return code
         except click.Abort:
+            if not standalone_mode:
+                raise
             click.echo("interrupted", err=True)
-            sys.exit(INTERRUPTED)
+            code = INTERRUPTED
         except click.ClickException as error:
+            if not standalone_mode:
+                raise
             _show(error)
-            sys.exit(error.exit_code)
+            code = error.exit_code
         sys.exit(code or 0)
 
 

@@ -11,11 +11,11 @@ import click
 from superopt.choices import EXECUTION_PROVIDERS, FIRST_OPSET, MOST_THREADS, RUNTIMES
 from superopt.cli.click_commands import Program
 from superopt.cli.file_names import FileName, Number, RulesName
-from superopt.cli.options import STREAMS, device, shapes
+from superopt.cli.options import STREAMS, check_exist, check_rules, device, shapes
 from superopt.cli.run_report import run_report_option, write_run_report
 from superopt.cli.terminal import ProgressLines, errors, one_line_errors, results
 from superopt.cli.worker import supervision
-from superopt.files import check_distinct
+from superopt.files import OutputError, check_distinct, is_same
 from superopt.optimizer.options import COST_SOURCES, DOMAINS, Options
 from superopt.search.cost.device import shipped_devices
 from superopt.search.strategy.efforts import EFFORTS
@@ -195,6 +195,10 @@ def optimize_command(
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     check_distinct({"the result": out, "the trace": settings["trace"], "the report": report}, STREAMS)
+    if out is not model and is_same(out, model):
+        raise OutputError(f"{out}: cannot be both the result and the model; --in-place, without -o, replaces the model")
+    check_exist(settings["inputs"])
+    check_rules((settings["rules"], *settings["add_rules"]))
     with ProgressLines() as progress:
         second = _second_proof(options, progress) if checked else None
         result = _supervised(model, out, options, report, progress, second)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import errno
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from superopt.cli.terminal import errors
 from superopt.files import check_distinct, check_writable
 from superopt.search.cost.device import Device, DeviceError, find_device
 
 if TYPE_CHECKING:
     from superopt.runtime import GivenShape
 
-__all__ = ["STREAMS", "check_files", "device", "fixed_shapes", "shapes"]
+__all__ = ["STREAMS", "check_exist", "check_files", "check_rules", "device", "fixed_shapes", "shapes"]
 
 # Streams that may lead to a file.
 STREAMS = {"the standard output": Path("/dev/stdout"), "the standard error": Path("/dev/stderr")}
@@ -64,3 +66,19 @@ def check_files(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | 
         if path is not None:
             check_writable(path)
     check_distinct(outputs, {**inputs, **STREAMS})
+
+
+def check_exist(paths: Iterable[Path]) -> None:
+    """Raise FileNotFoundError for the first file that is missing."""
+    for path in paths:
+        if not path.exists():
+            raise FileNotFoundError(errno.ENOENT, "no such file", str(path))
+
+
+def check_rules(paths: Iterable[Path | None]) -> None:
+    """Print a notice for each path of rules that has none (None: no path). Raises RulesError for what is no rules."""
+    from superopt.rulebook.loading import has_rules
+
+    for path in paths:
+        if path is not None and not has_rules(path):
+            errors().print(f"notice: {path}: has no rules", markup=False)

@@ -120,6 +120,8 @@ class ProgressLines:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._timer.cancel()
+        with self._lock:  # a line that is being printed comes before what is printed next
+            self._last = ""
 
     def __call__(self, message: str) -> None:
         """Report `message`: print it, or keep it until the delay has passed."""

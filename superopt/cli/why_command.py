@@ -11,7 +11,7 @@ import click
 
 from superopt.choices import MOST_THREADS
 from superopt.cli.file_names import FileName, RulesName
-from superopt.cli.options import device
+from superopt.cli.options import check_rules, device
 from superopt.cli.terminal import ProgressLines, one_line_errors, results
 from superopt.optimizer.options import Options
 from superopt.search.cost.device import shipped_devices
@@ -83,6 +83,7 @@ def why_command(model: Path, node: str, limit: int, as_json: bool, **settings: A
     """
     from superopt.optimizer.why import explain_node
 
+    check_rules((settings["rules"], *settings["add_rules"]))
     with ProgressLines() as progress:
         progress("matching: all rules at this operator")
         found = explain_node(model, node, Options(**settings))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import tokenize
 import zipfile
@@ -12,10 +13,20 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from superopt.runtime import Feeds, GivenShape, InputError, InputSpec, shape_problem, show_shape
+from superopt.optimizer.input_sizes import InputSizes
+from superopt.runtime import (
+    Feeds,
+    GivenShape,
+    InputError,
+    InputSpec,
+    Unfeedable,
+    input_specs,
+    shape_problem,
+    show_shape,
+)
 from superopt.runtime.feeds import Array
 
-__all__ = ["InputData", "given_shapes", "load_inputs"]
+__all__ = ["InputData", "check_given", "given_shapes", "load_inputs"]
 
 InputData = str | Path | Mapping[str, Array]
 
@@ -59,6 +70,16 @@ def given_shapes(feeds: Feeds, shapes: Mapping[str, GivenShape]) -> dict[str, Gi
             given, said = show_shape(array.shape), show_shape(found[name])
             raise InputError(f"input {name} is given with shape {given}, and --shape says {said}")
     return found
+
+
+def check_given(model: onnx.ModelProto, inputs: Sequence[InputData], shapes: Mapping[str, GivenShape]) -> None:
+    """Raise InputError if given values or shapes do not fit the inputs of `model`, OSError."""
+    if not inputs and not shapes:
+        return
+    with contextlib.suppress(Unfeedable):  # said when the model is run
+        specs = input_specs(model)
+        for values in [load_inputs(data, specs) for data in inputs] or [Feeds()]:
+            InputSizes(specs, given_shapes(values, shapes))
 
 
 def _read(path: Path, check: Callable[[str, tuple[int, ...]], None]) -> Feeds:

@@ -16,6 +16,7 @@ from superopt.optimizer.candidate_check import CandidateCheck
 from superopt.optimizer.context import RunContext
 from superopt.optimizer.error_bound import error_factor, jumps_behind
 from superopt.optimizer.files import RESULT, check_inputs_stay, count_operators
+from superopt.optimizer.input_data import check_given
 from superopt.optimizer.model_search import Finder, FoundRewrites, SearchRequest
 from superopt.optimizer.model_timer import Timer, Timers, each_alone, interleaved_timer
 from superopt.optimizer.opening import begin_to_open
@@ -71,6 +72,7 @@ def run(
     with phases("read", "reading the model"):
         source = Source(model)
         check_inputs_stay(outputs, source)
+        check_given(source.proto, options.inputs, options.shapes)
     with begin_to_open(source, options) as opening:
         with phases("read"):
             terms = source.terms

@@ -16,7 +16,8 @@ from verify.certificates import Certificate, line_hash, rule_kernel_hash
 
 __all__ = [
     "CERTIFICATES", "TIMES", "Certificates", "Listed", "RuleSyntaxError", "RulesError", "beside", "certificate_lines",
-    "certified_rules", "chosen_rules", "load_rules", "read_all_rules", "read_rules", "rule_files", "shipped_rules",
+    "certified_rules", "chosen_rules", "has_rules", "load_rules", "read_all_rules", "read_rules", "rule_files",
+    "shipped_rules",
 ]  # fmt: skip
 
 CERTIFICATES = "certificates.jsonl"
@@ -73,6 +74,11 @@ def rule_files(path: Path | None = None) -> list[Path]:
     return files
 
 
+def has_rules(path: Path | None = None) -> bool:
+    """Return True if the file or folder (None: the shipped one) has a line with a rule. Raises RulesError."""
+    return any(True for file in rule_files(path) for _ in _lines(file))
+
+
 def load_rules(path: Path | None = None) -> list[Rule]:
     """Return the rules of a file or folder (None: the shipped ones), for inspection: certificates are not checked.
 
@@ -122,8 +128,10 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
     """Yield the lines of a file that hold a rule, with their numbers. Raises RulesError."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
-    except (UnicodeDecodeError, OSError) as error:
-        raise RulesError(f"{file}: cannot be read: {error}") from error
+    except UnicodeDecodeError:
+        raise RulesError(f"{file}: not a file of rules: it holds bytes that are no text in UTF-8") from None
+    except OSError as error:
+        raise RulesError(f"{file}: cannot be read: {error.strerror or error}") from error
     for number, line in enumerate(lines, 1):
         if line.strip() and not line.lstrip().startswith("#"):
             yield number, line

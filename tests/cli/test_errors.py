@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from click.testing import CliRunner, Result
@@ -179,6 +180,42 @@ def test_rules_are_missing(tmp_path: Path) -> None:
     onnx.save(lora(), tmp_path / "model.onnx")
     rules = tmp_path / "no.rules"
     assert_one_line(run(tmp_path / "model.onnx", "-o", tmp_path / "out.onnx", "--rules", rules), "no.rules")
+
+
+def test_a_model_in_the_place_of_rules(tmp_path: Path) -> None:
+    onnx.save(lora(), tmp_path / "model.onnx")
+    model = tmp_path / "model.onnx"
+    assert_one_line(run(model, "-o", tmp_path / "out.onnx", "--rules", model), "not a file of rules", "no text")
+
+
+def test_a_file_without_rules_is_told(tmp_path: Path, lora_rules: Path) -> None:
+    onnx.save(lora(), tmp_path / "model.onnx")
+    (tmp_path / "none.rules").write_text("# nothing\n")
+    files = [tmp_path / "model.onnx", "-o", tmp_path / "out.onnx", "--rules", lora_rules]
+    result = run(*files, "--quick", "--add-rules", tmp_path / "none.rules")
+    assert result.exit_code == 0 and "none.rules: has no rules" in result.stderr
+
+
+def test_values_are_missing(tmp_path: Path) -> None:
+    """Even before the model is read."""
+    missing = tmp_path / "none.npz"
+    assert_one_line(run(tmp_path / "none.onnx", "-o", tmp_path / "out.onnx", "--inputs", missing), "none.npz: no such")
+    result = CliRunner().invoke(main, ["check", "a.onnx", "b.onnx", "--inputs", str(missing)])
+    assert_one_line(result, "none.npz: no such file")
+
+
+def test_in_place_is_named(tmp_path: Path) -> None:
+    onnx.save(lora(), tmp_path / "model.onnx")
+    assert_one_line(run(tmp_path / "model.onnx", "-o", tmp_path / "model.onnx"), "cannot be both", "--in-place")
+
+
+def test_inputs_are_known_before_the_model_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("superopt.optimizer.run.begin_to_open", lambda *_: pytest.fail("was called"))
+    onnx.save(lora(), tmp_path / "model.onnx")
+    np.savez(tmp_path / "other.npz", other=np.zeros(3, np.float32))
+    for option, value in (("--shape", "other=1x3"), ("--inputs", tmp_path / "other.npz")):
+        result = run(tmp_path / "model.onnx", "-o", tmp_path / "out.onnx", "--quick", option, value)
+        assert_one_line(result, "there is no input 'other'")
 
 
 def test_rules_are_not_in_the_notation(tmp_path: Path) -> None:
