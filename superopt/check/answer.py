@@ -28,7 +28,7 @@ class Correspondence:
     """A tensor of A and one of B that are proven equal, by name, with the type in A.
 
     `by` says how (`superopt.check.equality.Match`); `error` bounds the relative error of folded weights; 0 means
-    bit for bit.
+    bit for bit. `is_rewritten` is True if one of the tensors is in no file: rules have rewritten its model.
     """
 
     left: str
@@ -36,6 +36,7 @@ class Correspondence:
     type: str
     by: str
     error: float = 0.0
+    is_rewritten: bool = False
 
 
 @dataclass(frozen=True)

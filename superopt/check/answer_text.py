@@ -55,15 +55,16 @@ def _unproven(pairs: Sequence[Unproven]) -> Iterator[str]:
 
 
 def _correspondences(answer: Answer) -> Iterator[str]:
-    if not answer.correspondences:
+    found = [one for one in answer.correspondences if not one.is_rewritten]
+    if not found:
         return
-    kinds = Counter(one.by for one in answer.correspondences)
+    kinds = Counter(one.by for one in found)
     by = ", ".join(f"{count} {HOW.get(kind, kind)}" for kind, count in kinds.items())
-    yield f"{counted(len(answer.correspondences), 'pair')} of tensors proven equal: {by}"
-    listed = [one for one in answer.correspondences if one.by != "same"]
-    width = max((len(one.left) for one in listed[:_MAX_PAIRS]), default=0)
-    for one in listed[:_MAX_PAIRS]:
+    yield f"{counted(len(found), 'pair')} of tensors proven equal: {by}"
+    listed = [one for one in found if one.by != "same"][:_MAX_PAIRS]
+    width = max(map(len, (one.left for one in listed)), default=0)
+    for one in listed:
         error = f", within {one.error:.1e}" if one.error else ""
         yield f"  {one.left:{width}}  =  {one.right}  ({HOW.get(one.by, one.by)}{error})"
-    if len(listed) > _MAX_PAIRS:
-        yield f"  and {len(listed) - _MAX_PAIRS} more (--json, --html)"
+    if listed and len(found) > len(listed):
+        yield f"  and {len(found) - len(listed)} more (--json, --html)"

@@ -27,11 +27,24 @@ def name_of(model: Model, term: Term) -> str:
     return model.names.get(term) or f"({term.op})"
 
 
-def correspondences(equality: Equality) -> list[Correspondence]:
-    """Return the proven pairs, without constants and inputs, in topological order."""
+def correspondences(equality: Equality, as_read: tuple[Model, Model]) -> list[Correspondence]:
+    """Return the proven pairs, without constants and inputs, in topological order.
+
+    `as_read` are the models before rules rewrote them.
+    """
     left, right = equality.models
+    ours, theirs = (
+        {*topological(model.outputs), *end.outputs} for model, end in zip(as_read, equality.models, strict=True)
+    )
     return [
-        Correspondence(name_of(left, one.left), name_of(right, one.right), str(one.left.type or ""), one.by, one.error)
+        Correspondence(
+            name_of(left, one.left),
+            name_of(right, one.right),
+            str(one.left.type or ""),
+            one.by,
+            one.error,
+            one.left not in ours or one.right not in theirs,
+        )
         for one in equality.matches
         if one.left.op != "Var" and (one.by in ("values", "runtime") or not one.left.is_constant)
     ]

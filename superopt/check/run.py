@@ -47,6 +47,7 @@ _FIRST_SHARE, _PROOF_SHARE = 0.15, 0.6
 _REFERENCE_SHARE = 0.3  # for one evaluation in float64, at most
 _FIRST_INPUTS = 4
 _PARTING_SECONDS = 30.0  # at most, to find the pair where the models part
+_SAME_STRUCTURE = "one structure: as read and simplified, both models apply the same operators to the same weights"
 
 
 CheckedModel = str | Path | onnx.ModelProto | Source
@@ -77,12 +78,13 @@ def replay(
     right: CheckedModel,
     *,
     by_position: bool = False,
+    progress: Callable[[str], None] | None = None,
 ) -> Answer:
     """Return the answer that a certificate proves: Equivalent if the kernel confirms its steps for these two models.
 
     Raises ModelError, OSError.
     """
-    run = _Check(left, right, CheckOptions(by_position=by_position), lambda _: None)
+    run = _Check(left, right, CheckOptions(by_position=by_position), progress or (lambda _: None))
     return run.replayed(certificate)
 
 
@@ -129,6 +131,7 @@ class _Check:
             return answer
         answer.reason = f"{certificate} does not prove that these two models are equal"
         with self._phase("replay"):
+            self._progress("replaying the certificate: the kernel proves each of its equations again")
             if self._models is not None and proof.replay(*self._models):
                 answer.verdict, answer.reason = EQUIVALENT, "the certificate was replayed by the kernel"
                 answer.reason += _bound(proof.error)
@@ -209,7 +212,7 @@ class _Check:
             self._progress(f"proving: up to {seconds:.0f} s")
             equality = prove_equal(left, right, seconds=seconds, seed=self._options.seed, progress=self._progress)
         answer.outputs = dict(zip(left.output_names, equality.outputs, strict=True))
-        answer.correspondences = correspondences(equality)
+        answer.correspondences = correspondences(equality, (left, right))
         if all(equality.outputs) and equality.certificate is not None:
             self._proven(equality)
             return True
@@ -241,7 +244,7 @@ class _Check:
         answer = self._answer
         answer.verdict = EQUIVALENT
         same = self._models is not None and self._models[0].outputs == self._models[1].outputs
-        answer.reason = "one structure" if same else "the same real numbers, proven for all inputs and all sizes"
+        answer.reason = _SAME_STRUCTURE if same else "the same real numbers, proven for all inputs and all sizes"
         answer.reason += _bound(answer.error)
         if any(one.by == "runtime" for one in answer.correspondences):
             answer.reason += ", with constants that ONNX Runtime computed"

@@ -130,7 +130,7 @@ def _check_pair(
         raise click.UsageError("--keep is for --against")
     if certificate is not None and (out is not None or witness is not None):
         raise click.UsageError("--certificate replays a proof; it does not go with -o or --witness")
-    from superopt.check import check, replay
+    from superopt.check import EQUIVALENT, check, replay
 
     left, right = models
     inputs = {"model A": left, "model B": right, "the certificate": certificate}
@@ -139,7 +139,7 @@ def _check_pair(
     check_files({"the certificate": out, "the page": html, "the input": None if certificate else witness}, inputs)
     with ProgressLines() as progress:
         if certificate is not None:
-            answer = replay(certificate, left, right, by_position=options.by_position)
+            answer = replay(certificate, left, right, by_position=options.by_position, progress=progress)
         else:
             options = replace(options, witness=witness, certificate=out)
             answer = check(left, right, options, progress=progress)
@@ -153,6 +153,9 @@ def _check_pair(
         from superopt.report import render_check  # only here, as most runs need neither Jinja nor the pages
 
         write_text(html, render_check(json.loads(answer.to_json())))
+        errors().print(f"page: {html}", markup=False)
+    if out is not None and answer.verdict != EQUIVALENT:
+        errors().print(f"notice: {out}: not written, as the models were not proven equal", markup=False)
     if answer.not_written:
         fail("; ".join(answer.not_written))
     raise SystemExit(exit_code(answer))

@@ -29,7 +29,7 @@ def render_check(answer: Mapping[str, Any]) -> str:
     """
     made = environment()
     made.globals.update(is_drawable=is_drawable)
-    pairs = answer["correspondences"]
+    pairs = [pair for pair in answer["correspondences"] if not pair.get("is_rewritten")]
     return made.get_template("check.html").render(
         answer=answer,
         names=[PurePath(answer[side]).name for side in ("left", "right")],
