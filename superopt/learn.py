@@ -21,6 +21,7 @@ from superopt.ir.rule import Rule
 from superopt.rulebook.loading import CERTIFICATES, Listed, certificate_lines, load_rules, read_rules
 from superopt.search import CPU, Device
 from superopt.temporary import temporary_folder
+from superopt.wording import counted, duration
 from verify.certificates import line_hash
 
 __all__ = ["Learned", "learn"]
@@ -70,9 +71,10 @@ def learn(
     out.parent.mkdir(parents=True, exist_ok=True)
     with temporary_folder(out.parent, f".{out.name}-") as scratch:
         while tried < len(families):
-            left_s = begun + budget_s - time.monotonic()
             batch = families[tried : tried + size]
-            title = f"windows {tried + 1} to {tried + len(batch)} of {len(families)}, {max(0.0, left_s):.0f} s left"
+            last = tried + len(batch)
+            span = f"window {last}" if len(batch) == 1 else f"windows {tried + 1} to {last}"
+            title = f"{span} of {len(families)}, {counted(len(lines), 'rule')} so far"
             folder = scratch / str(tried)
             tell = partial(_tell, progress, title, begun + budget_s)
             try:
@@ -95,10 +97,15 @@ class _TimeIsUp(Exception):
 
 
 def _tell(progress: Callable[[str], None], title: str, end: float, line: str) -> None:
-    """Pass on a line of the generator. Raises _TimeIsUp after the time `end`, which ends the generator's processes."""
-    if time.monotonic() > end:
+    """Pass on the stage in a line of the generator, whose counts are those of a batch.
+
+    Raises _TimeIsUp after the time `end`, which ends the generator's processes.
+    """
+    left_s = end - time.monotonic()
+    if left_s < 0:
         raise _TimeIsUp
-    progress(f"{title}: {line}")
+    stage = line.partition(":")[0].removesuffix(" done")
+    progress(f"learning: {title}, {duration(left_s)} left; {stage}")
 
 
 def _ids(rule: Rule) -> set[str]:

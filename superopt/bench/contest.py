@@ -106,10 +106,12 @@ def contest(
     targets = [target for _, target in options.clocks.values()]
     entrants = [_Entrant(Row(BASELINE, "baseline", operators=_operators(model)), BASELINE, model)]
     for contestant in contestants:
-        progress(f"{label}: {contestant.name}")
+        is_control = contestant.kind == "control"
+        step = "saving a copy, to see the noise" if is_control else f"optimizing by {contestant.name}"
+        progress(f"{label}: {step}")
         entrant = _optimized(contestant, model, folder, settings, options.timeout_s)
         if entrant.row.status == "ok":
-            progress(f"{label}: running the result of {contestant.name}")
+            progress(f"{label}: running the " + ("copy" if is_control else f"result of {contestant.name}"))
             entrant = replace(entrant, row=_compared(entrant, targets, validator, expected, options.timeout_s))
         entrants.append(entrant)
     speeds: dict[str, dict[str, EngineSpeed]] = {}

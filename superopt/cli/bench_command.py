@@ -17,11 +17,7 @@ from superopt.files import write_text
 from superopt.optimizer.options import Options
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
-    from superopt.bench.contest import BenchmarkSettings
-    from superopt.bench.result import Benchmark, Contest, EngineSpeed, Row
+    from superopt.bench.result import Contest
 
 __all__ = ["bench_command"]
 
@@ -135,6 +131,7 @@ def bench_command(
     from superopt.bench.chart import draw
     from superopt.bench.contest import BenchmarkSettings
     from superopt.bench.run import bench
+    from superopt.cli.bench_tables import print_contest, print_summary
     from superopt.runtime import resolve_target
 
     check_files({"the chart": svg}, {f"the model {model}": model for model in models} | {"the rules": rules})
@@ -142,13 +139,13 @@ def bench_command(
     contestants, absent = choose(peers, target.provider)
     ours = {"budget": budget} | ({} if rules is None else {"rules": str(rules)})
     options = BenchmarkSettings(target, threads, seed, shapes, measure_s, timeout, ours)
-    console = results()
+    console, clocks = results(), {name: title for name, (title, _) in options.clocks.items()}
 
     def finished(contest: Contest) -> None:
         for notice in contest.notices:
             errors().print(f"notice: {contest.model}: {notice}", markup=False)
         if not as_json:
-            _show(console, contest, options, markdown)
+            print_contest(console, contest, clocks, markdown)
 
     with ProgressLines() as progress:
         benchmark = bench(models, contestants, options, keep=keep, absent=absent, progress=progress, finished=finished)
@@ -157,7 +154,7 @@ def bench_command(
     if as_json:
         click.echo(benchmark.to_json())
     else:
-        _print(console, _summary(benchmark), markdown)
+        print_summary(console, benchmark, markdown)
         if absent:
             console.print("absent: " + "; ".join(f"{name} ({why})" for name, why in absent.items()), markup=False)
     losses = benchmark.losses()
@@ -167,101 +164,3 @@ def bench_command(
         raise SystemExit(NEGATIVE)
     if any(contest.problem is not None for contest in benchmark.contests):
         raise SystemExit(UNUSABLE)
-
-
-def _print(console: Console, table: Table, markdown: bool) -> None:
-    """Print a table at full width: cells are not wrapped, even if lines are longer than the terminal."""
-    from rich.box import HEAVY_HEAD, MARKDOWN
-    from rich.measure import Measurement
-
-    table.box = MARKDOWN if markdown else HEAVY_HEAD
-    for column in table.columns:
-        column.no_wrap = True
-    wide = console.options.update(max_width=10_000)
-    console.width = max(console.width, Measurement.get(console, wide, table).maximum)
-    console.print(table)
-
-
-def _show(console: Console, contest: Contest, options: BenchmarkSettings, markdown: bool) -> None:
-    """Print the table of one model, as soon as it is measured: a run may take hours."""
-    from rich.table import Table
-
-    if contest.rows:
-        table = Table(title=contest.model, title_justify="left")
-        table.add_column("")
-        for title in ("operators", "optimized in", "peak memory", "difference"):
-            table.add_column(title, justify="right")
-        for title, _ in options.clocks.values():
-            table.add_column(f"{title} (ms)", justify="right")
-            table.add_column("ratio (95%)", justify="right")
-        for row in contest.rows:
-            speeds = [cell for clock in options.clocks for cell in _speed(row.speeds.get(clock), row)]
-            table.add_row(row.contestant, *_facts(row), *speeds)
-        _print(console, table, markdown)
-        for row in contest.rows:
-            if row.note:
-                console.print(f"{row.contestant}: {row.note}", markup=False)
-    for clock, (title, _) in options.clocks.items():
-        fastest = contest.fastest(clock)
-        if fastest is not None:
-            ratio = fastest.speeds[clock].ratio
-            console.print(f"fastest by {title}: {fastest.contestant}, {ratio:.3f} times as fast", markup=False)
-    if contest.problem is not None:
-        console.print(f"{contest.model}: {contest.problem}", markup=False)
-
-
-def _facts(row: Row) -> tuple[str, str, str, str]:
-    return (
-        "" if row.operators is None else str(row.operators),
-        "" if row.seconds is None else f"{row.seconds:.1f} s",
-        "" if row.peak_mb is None else f"{row.peak_mb:.0f} MiB",
-        row.status
-        if row.status != "ok"
-        else ""
-        if row.relative is None
-        else f"{row.relative:.1e}"
-        if row.relative
-        else "0",
-    )
-
-
-def _speed(speed: EngineSpeed | None, row: Row) -> tuple[str, str]:
-    if speed is None:
-        return "", ""
-    reach = max(speed.high_ms - speed.ms, speed.ms - speed.low_ms)
-    ratio = "1" if row.kind == "baseline" else f"{speed.ratio:.3f} ({speed.low:.3f} to {speed.high:.3f})"
-    return f"{_digits(speed.ms)} ± {_digits(reach)}", ratio
-
-
-def _digits(milliseconds: float) -> str:
-    return f"{milliseconds:.3f}" if milliseconds < 10 else f"{milliseconds:.1f}"
-
-
-def _summary(benchmark: Benchmark) -> Table:
-    """Return a table of the ratios of all contestants on all models, with geometric means over the timed models."""
-    from rich.table import Table
-
-    names = [name for name, kind in benchmark.contestants.items() if kind != "baseline"]
-    table = Table(title=f"ratio to ONNX Runtime alone: {' / '.join(benchmark.clocks.values())}", title_justify="left")
-    table.add_column("model")
-    for name in names:
-        table.add_column(name, justify="right")
-    for contest in benchmark.contests:
-        rows = {row.contestant: row for row in contest.rows}
-        table.add_row(contest.model, *(_ratios(rows.get(name), benchmark) for name in names))
-    table.add_section()
-    table.add_row("geometric mean", *(_means(name, benchmark) for name in names), style="bold")
-    return table
-
-
-def _ratios(row: Row | None, benchmark: Benchmark) -> str:
-    if row is None or not row.speeds:
-        return "-" if row is None or row.status == "ok" else row.status
-    return " / ".join(f"{row.speeds[clock].ratio:.3f}" if clock in row.speeds else "-" for clock in benchmark.clocks)
-
-
-def _means(name: str, benchmark: Benchmark) -> str:
-    means = [benchmark.mean(name, clock) for clock in benchmark.clocks]
-    text = " / ".join("-" if mean is None else f"{mean[0]:.3f}" for mean in means)
-    models = min((mean[1] for mean in means if mean is not None), default=0)
-    return text if models == len(benchmark.contests) else f"{text} (of {models})"

@@ -14,6 +14,7 @@ from superopt.cli.options import check_files, device
 from superopt.cli.terminal import ProgressLines, one_line_errors, results
 from superopt.harvest.limits import WindowLimits
 from superopt.search.cost.device import Device, shipped_devices
+from superopt.wording import counted
 
 if TYPE_CHECKING:
     from superopt.harvest import Harvest
@@ -85,7 +86,8 @@ def harvest_command(
     with ProgressLines() as progress:
         limits = WindowLimits(operators, inputs, outputs)
         found = harvest(models, limits, device=device, most=windows, progress=progress)
-    comment = f"{len(found.windows)} windows of up to {operators} operators from {len(models)} models."
+    windows_of = f"{counted(len(found.windows), 'window')} of up to {counted(operators, 'operator')}"
+    comment = f"{windows_of} from {counted(len(models), 'model')}."
     write_corpus(out, found.windows, comment)
     if as_json:
         click.echo(json.dumps(_content(found), indent=1))
@@ -118,7 +120,7 @@ def _show(found: Harvest, out: Path) -> None:
         console.print(f"left out {found.failed:,}: cannot be evaluated", markup=False)
     if found.dropped:
         console.print(f"left out {found.dropped:,}: beyond --windows", markup=False)
-    console.print(f"wrote {len(found.windows):,} windows to {out}", markup=False)
+    console.print(f"wrote {counted(len(found.windows), 'window')} to {out}", markup=False)
 
 
 def _content(found: Harvest) -> dict[str, object]:

@@ -12,6 +12,7 @@ from superopt.cli.file_names import FileName, Number
 from superopt.cli.options import device
 from superopt.cli.terminal import ProgressLines, fail, one_line_errors, results
 from superopt.search.cost.device import Device, shipped_devices
+from superopt.wording import counted
 
 __all__ = ["learn_command"]
 
@@ -81,7 +82,8 @@ def learn_command(
         click.echo(json.dumps({"schema_version": SCHEMA_VERSION, **asdict(found)}, indent=1))
         return
     console = results()
-    tried = f"{found.tried:,} of {found.windows:,} windows tried in {found.seconds:.0f} s"
-    console.print(f"{found.rules:,} rules written to {out}; {tried}", markup=False)
+    tried = f"{found.tried} of {counted(found.windows, 'window')} tried in {found.seconds:.0f} s"
+    written = f"{counted(found.rules, 'rule')} written to {out}" if found.tried else "nothing was written"
+    console.print(f"{written}; {tried}", markup=False)
     if found.rules:
         console.print(f"use them: optimize MODEL -o FAST --add-rules {out}", markup=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import click
 
 from superopt.cli.file_names import RulesName
 from superopt.cli.terminal import NEGATIVE, ProgressLines, errors, one_line_errors
+from superopt.wording import counted, duration
 
 if TYPE_CHECKING:
     from superopt.cli.proving import RuleReport
@@ -58,10 +60,13 @@ def verify_command(paths: tuple[Path, ...], jobs: int, as_json: bool, solver: st
         check_certifiable(paths or (shipped_rules(),), todo)
     reports: list[RuleReport] = []
     with ProgressLines() as progress:
-        progress(f"proving: {len(todo)} rules")
+        progress(f"proving: {counted(len(todo), 'rule')}")
+        begun = time.monotonic()
         for report in prove_all(todo, jobs):
             reports.append(report)
-            progress(f"proving: {len(reports)} of {len(todo)} rules, {report.file}")
+            done, rest = len(reports), len(todo) - len(reports)
+            left = duration((time.monotonic() - begun) * rest / done)
+            progress(f"proving: {done} of {counted(len(todo), 'rule')}, about {left} left, {report.file}")
             if not as_json:
                 click.echo("\n".join(lines(report)))
     if as_json:

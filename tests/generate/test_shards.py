@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from superopt.generate.run.progress import ProgressMeter, duration
+from superopt.generate.run.progress import ProgressMeter
 from superopt.generate.run.shard_results import ShardResults, StaleResults, StoreError
 from superopt.generate.run.shards import Shard, ShardFailed, run
 from superopt.generate.run.workers import Workers, WorkersError
+from superopt.wording import duration
 from tests.support.shard_runs import contents, dies, digest, fails, finish, graph, start, text
 
 

@@ -33,7 +33,7 @@ def test_rules_of_a_model_are_certified_and_not_those_that_are_known(
     assert found.windows == found.tried == 1
     listed, certificates = certified_rules(tmp_path / "mine")
     assert len(listed) == len(certificates) == found.rules > 0
-    assert any(line.startswith("windows 1 to 1 of 1") for line in said)
+    assert any(line.startswith("learning: window 1 of 1, 0 rules so far, ") for line in said)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "model.onnx"]
     monkeypatch.setattr("superopt.learn.load_rules", lambda _: [entry.rule for entry in listed])
     assert learn([pooled], tmp_path / "again").rules == 0

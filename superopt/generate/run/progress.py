@@ -6,7 +6,9 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-__all__ = ["ProgressMeter", "duration"]
+from superopt.wording import counted, duration
+
+__all__ = ["ProgressMeter"]
 
 
 class Sized(Protocol):
@@ -62,14 +64,5 @@ class ProgressMeter:
     def end(self) -> None:
         """Report the end of the run."""
         kept = f", {self._old} of them kept" if self._old else ""
-        shards = "1 shard" if self._shards == 1 else f"{self._shards} shards"
+        shards = counted(self._shards, "shard")
         self._progress(f"{self._title} done: {shards}{kept} in {duration(time.monotonic() - self._begin)}")
-
-
-def duration(seconds: float) -> str:
-    """Return a duration in at most two units: 45 s, 3 min 20 s, 2 h 5 min, 3 d 4 h."""
-    whole = round(seconds)
-    for name, size, small, part in (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
-        if whole >= size:
-            return f"{whole // size} {name} {whole % size // part} {small}"
-    return f"{whole} s"
