@@ -41,7 +41,7 @@ _HEADINGS = {
 
 @click.command("why", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("model", type=_File)
-@click.option("--node", required=True, metavar="NAME", help="Name of a node, or of one of its outputs.")
+@click.option("--node", metavar="NAME", help="Name of a node, or of one of its outputs; without it, some are listed.")
 @click.option("--ep", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True, help="Execution provider.")
 @click.option(
     "--device", metavar="FILE", callback=device,
@@ -67,7 +67,7 @@ _HEADINGS = {
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, with all rules.")
 @one_line_errors
-def why_command(model: Path, node: str, limit: int, as_json: bool, **settings: Any) -> None:
+def why_command(model: Path, node: str | None, limit: int, as_json: bool, **settings: Any) -> None:
     """Say which rules match or nearly match at one operator of MODEL, and what blocks each.
 
     A rule that matches is blocked by its cost, by a condition on sizes, by its class of rounding, or because it is not
@@ -81,8 +81,11 @@ def why_command(model: Path, node: str, limit: int, as_json: bool, **settings: A
       superopt why model.onnx --node logits --ep cuda
       superopt why model.onnx --node MatMul_12 --numerics exact --json
     """
-    from superopt.optimizer.why import explain_node
+    from superopt.optimizer.why import costliest_nodes, explain_node
 
+    if node is None:
+        names = "\n".join(f"  {one}" for one in costliest_nodes(model, Options(**settings)))
+        raise click.UsageError(f"give one of the operators of MODEL with --node NAME; the costliest are:\n{names}")
     check_rules((settings["rules"], *settings["add_rules"]))
     with ProgressLines() as progress:
         progress("matching: all rules at this operator")

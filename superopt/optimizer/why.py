@@ -35,10 +35,12 @@ from verify.propose.signatures import literal_signatures
 from verify.stability.classes import allowed
 from verify.verdict import Proved
 
-__all__ = ["BLOCKS", "RuleThere", "Why", "explain_node", "with_sizes"]
+__all__ = ["BLOCKS", "RuleThere", "Why", "costliest_nodes", "explain_node", "with_sizes"]
 
 # What may be in the way of a rule, in the order in which it is reported.
 BLOCKS = ("nothing", "cost", "guard", "numerics", "proof", "attribute", "type", "operator")
+
+_SHOWN_NODES = 5  # in a message about a name that resembles none
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def explain_node(model: str | Path | onnx.ModelProto, node: str, options: Option
     own = None if options.rules is None else Path(options.rules)
     rules, certificates = chosen_rules(own, map(Path, options.add_rules), options.skip_rules)
     graph = with_formulas(source.terms, rules)
-    device = options.load_device() or device_of("cuda" if options.ep == "cuda" else "cpu")
+    device = _device(options)
     proto = _find_node(source.proto, node)
     term = _find_term(graph, proto, node)
     if term is None:
@@ -112,6 +114,30 @@ def explain_node(model: str | Path | onnx.ModelProto, node: str, options: Option
     return Why(*_head(result), list(reversed(distinct.values())), note)
 
 
+def costliest_nodes(model: str | Path | onnx.ModelProto, options: Options, most: int = 8) -> list[str]:
+    """Return names of nodes, or of their outputs, each with its operator: those that cost most by the analytic model.
+
+    Raises ModelError, DeviceError, OSError.
+    """
+    source = Source(model)
+    graph, known = source.terms, set(_names(source.proto.graph.node))
+    costs = AnalyticCost(_device(options), options.threads, graph.sizes)
+    index = GraphIndex(graph.outputs)
+    operators = sorted((node_of(term) for term in index.computed), key=lambda one: (-costs.cost(one), one.digest))
+    named = {name: term for term in operators if (name := _name(graph, term)) in known}
+    return [f"{name} ({term.op})" for name, term in named.items()][:most]
+
+
+def _name(graph: Model, term: Term) -> str:
+    """Return the name of a term's node, else of its tensor; empty if neither has one."""
+    note = graph.nodes.get(node_of(term))
+    return (note.name if note is not None else "") or graph.names.get(term) or graph.names.get(node_of(term)) or ""
+
+
+def _device(options: Options) -> Device:
+    return options.load_device() or device_of("cuda" if options.ep == "cuda" else "cpu")
+
+
 def _head(why: Why) -> tuple[str, str, str, str]:
     return why.node, why.operator, why.type, why.device
 
@@ -127,10 +153,15 @@ def _find_node(proto: onnx.ModelProto, name: str) -> onnx.NodeProto:
             return node
     if name and any(node.name == name or name in node.output for node in all_nodes(proto.graph)):
         raise ModelError(f"{name!r} is inside the body of a control-flow operator; only nodes outside can be asked for")
-    known = [text for node in nodes for text in (node.name, *node.output) if text]
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    hint = f"; the nearest are {', '.join(map(repr, near))}" if near else ""
+    near = difflib.get_close_matches(name, _names(nodes), n=3, cutoff=0.5)
+    first = [f"{(node.name or node.output[0])!r} ({node.op_type})" for node in nodes[:_SHOWN_NODES]]
+    hint = f"; the nearest are {', '.join(map(repr, near))}" if near else f"; the first are {', '.join(first)}"
     raise ModelError(f"no node and no output of a node is called {name!r}{hint}")
+
+
+def _names(nodes: Iterable[onnx.NodeProto]) -> list[str]:
+    """Return the names of nodes and of their outputs."""
+    return [text for node in nodes for text in (node.name, *node.output) if text]
 
 
 def _find_term(graph: Model, node: onnx.NodeProto, name: str) -> Term | None:
@@ -156,12 +187,10 @@ class _RulesThere:
 
     def name(self, term: Term) -> str:
         """Return the operator and the name of a term's node, or of its tensor."""
-        graph, node = self._graph, node_of(term)
         if term.op == "Var":
             return repr(term.attr("name"))
-        note = graph.nodes.get(node)
-        found = (note.name if note is not None else "") or graph.names.get(term) or graph.names.get(node) or ""
-        return f"{node.op} {found!r}" if found else node.op
+        operator, found = node_of(term).op, _name(self._graph, term)
+        return f"{operator} {found!r}" if found else operator
 
     def of_match(self, found: Match) -> RuleThere:
         """Return what blocks a complete match, if anything does."""

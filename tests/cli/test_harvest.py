@@ -32,6 +32,7 @@ def test_a_corpus_is_written_the_same_again(models: tuple[Path, Path], tmp_path:
     done = run(*models, "-o", two, "--json")
     assert done.exit_code == 0
     assert one.read_bytes() == two.read_bytes()
+    assert " of up to 8 operators from 2 models." in one.read_text(encoding="utf-8")
     figures = json.loads(done.stdout)
     windows = read_corpus(one)
     assert figures["windows"] == len(windows) == sum(figures["windows_by_operators"].values())

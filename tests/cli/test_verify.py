@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from superopt.cli import main, proving
 from superopt.cli.default_signatures import SignatureNeeded, default_signatures
+from superopt.cli.terminal import ProgressLines
 from superopt.ir.notation import parse_rule, show_signature
 from verify.diagnose.second_opinion import Opinion
 from verify.verdict import NUMERICS
@@ -50,6 +51,14 @@ def test_every_rule_is_reported(mine: Path) -> None:
     assert "refuted in" in third and "counterexample with" in third
     assert "not proven: needs a signature, such as `@ x[_,_] p=...`" in fourth
     assert "2 rules proven at 6 signatures, others not" in result.stdout
+
+
+def test_progress_has_counts_and_the_time_left(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(ProgressLines, "__call__", lambda _, line: said.append(line))
+    run(mine)
+    assert said[0] == "proving: 4 rules"
+    assert re.fullmatch(r"proving: 1 of 4 rules, about \d+ s left, .*mine.rules", said[1])
 
 
 def test_all_proven(lora_rules: Path) -> None:

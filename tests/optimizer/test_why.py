@@ -173,6 +173,17 @@ def test_the_command(tmp_path: Path) -> None:
     assert [rule["blocked_by"] for rule in data["rules"]] == ["nothing"]
     failed = run(tmp_path / "model.onnx", "--node", "nowhere", "--rules", rules)
     assert failed.exit_code == 2 and failed.stderr.count("\n") == 1
+    assert "the first are 'Relu of [bold]' (Relu), 'Relu of y' (Relu)" in failed.stderr
+
+
+def test_without_a_name_the_costliest_operators_are_named(tmp_path: Path) -> None:
+    sizes = [("w", weights(4, 512)), ("v", weights(512, 4))]
+    nodes = [node("MatMul", "x w", "a"), node("Relu", "a", "b"), helper.make_node("MatMul", ["b", "v"], ["y"])]
+    onnx.save(model(nodes, [floats("x", 4, 4)], [floats("y", 4, 4)], sizes), tmp_path / "model.onnx")
+    failed = run(tmp_path / "model.onnx")
+    assert failed.exit_code == 2 and "--node NAME" in failed.stderr
+    shown = [line.strip() for line in failed.stderr.splitlines() if line.startswith("  ")]
+    assert sorted(shown[:2]) == ["MatMul of a (MatMul)", "y (MatMul)"] and shown[2:] == ["Relu of b (Relu)"]
 
 
 def test_a_long_rule_is_shown_by_its_beginning(tmp_path: Path) -> None:
