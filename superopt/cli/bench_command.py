@@ -10,7 +10,7 @@ import click
 from superopt.bench import contestants as known
 from superopt.bench.contestants import UnknownPeer, choose
 from superopt.choices import MOST_THREADS
-from superopt.cli.file_names import FileName, Number, RulesName
+from superopt.cli.file_names import FileName, Integer, Number, RulesName
 from superopt.cli.options import check_files, fixed_shapes
 from superopt.cli.terminal import NEGATIVE, UNUSABLE, ProgressLines, errors, one_line_errors, results
 from superopt.files import write_text
@@ -51,12 +51,12 @@ def _peers(context: click.Context, parameter: click.Parameter, value: str | None
     help="Execution provider; auto is CUDA if it works, else the CPU.",
 )  # fmt: skip
 @click.option(
-    "--threads", type=click.IntRange(min=0, max=MOST_THREADS), default=0, show_default=True,
+    "--threads", type=Integer(min=0, max=MOST_THREADS), default=0, show_default=True,
     help="Threads while measuring wall time; 0 is each engine's own choice. CPU time is always measured at one thread.",
 )  # fmt: skip
 @click.option(
     "--seed",
-    type=click.IntRange(min=0),
+    type=Integer(min=0),
     default=0,
     show_default=True,
     help="Seed of the search, the inputs and the order of measurements.",

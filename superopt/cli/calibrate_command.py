@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from superopt.choices import EXECUTION_PROVIDERS, MOST_THREADS
-from superopt.cli.file_names import FileName
+from superopt.cli.file_names import FileName, Integer
 from superopt.cli.terminal import ProgressLines, errors, one_line_errors
 from superopt.files import check_writable, write_text
 from superopt.optimizer.options import Options
@@ -27,7 +27,7 @@ _LIMIT_SECONDS = 60.0
     help="Execution provider to measure; auto is CUDA if it works, else the CPU.",
 )  # fmt: skip
 @click.option(
-    "--threads", type=click.IntRange(min=0, max=MOST_THREADS), default=_DEFAULTS.threads, show_default=True,
+    "--threads", type=Integer(min=0, max=MOST_THREADS), default=_DEFAULTS.threads, show_default=True,
     help="Threads of ONNX Runtime; 0 is its own choice.",
 )  # fmt: skip
 @click.option(

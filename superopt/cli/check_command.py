@@ -12,7 +12,7 @@ import click
 
 from superopt.check.known_tools import TOOLS
 from superopt.check.options import CheckOptions
-from superopt.cli.file_names import FileName, Number
+from superopt.cli.file_names import FileName, Integer, Number
 from superopt.cli.options import check_exist, check_files, shapes
 from superopt.cli.terminal import NEGATIVE, ProgressLines, errors, fail, one_line_errors, results
 from superopt.files import OutputError, check_writable, write_text
@@ -34,9 +34,7 @@ _File = FileName()
     "--seconds", type=Number(min=0, min_open=True), default=_DEFAULTS.seconds, show_default=True,
     help="Seconds for proof and search together, for each pair of models. On a busy machine they may be twice as many.",
 )  # fmt: skip
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=_DEFAULTS.seed, show_default=True, help="Seed of the inputs."
-)
+@click.option("--seed", type=Integer(min=0), default=_DEFAULTS.seed, show_default=True, help="Seed of the inputs.")
 @click.option(
     "--shape", "shapes", metavar="INPUT=1..64x128", multiple=True, callback=shapes,
     help="Shape of a dynamic input at which to search for a difference. Proofs are about all sizes. Repeatable.",

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-__all__ = ["SHIPPED", "FileName", "Number", "RulesName", "shown_rules"]
+__all__ = ["SHIPPED", "FileName", "Integer", "Number", "RulesName", "shown_rules"]
 
 SHIPPED = "shipped"
 
@@ -46,3 +46,9 @@ class Number(click.FloatRange):
     """A number within bounds, called a number in help and errors."""
 
     name = "number"
+
+
+class Integer(click.IntRange):
+    """An integer within bounds, called an integer in help and errors."""
+
+    name = "integer"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from superopt.cli.file_names import FileName
+from superopt.cli.file_names import FileName, Integer
 from superopt.cli.supervisor import INTERRUPTED
 from superopt.cli.terminal import NEGATIVE, ProgressLines, errors, fail, one_line_errors, results
 
@@ -73,13 +73,13 @@ def _asked(path: Path | None) -> str:
 )  # fmt: skip
 @click.option(
     "--seed",
-    type=click.IntRange(min=0),
+    type=Integer(min=0),
     default=0,
     show_default=True,
     help="Random seed; equal seeds give equal files.",
 )
 @click.option(
-    "--operators", metavar="N", type=click.IntRange(min=1),
+    "--operators", metavar="N", type=Integer(min=1),
     help="Maximum number of operators on a side of an equation; by default each family has its own.",
 )  # fmt: skip
 @click.option(
@@ -91,7 +91,7 @@ def _asked(path: Path | None) -> str:
     help="Also find faster graphs for the windows of models in this file, which `superopt harvest` writes.",
 )  # fmt: skip
 @click.option(
-    "--windows", metavar="N", type=click.IntRange(min=1), default=MOST_WINDOWS, show_default=True,
+    "--windows", metavar="N", type=Integer(min=1), default=MOST_WINDOWS, show_default=True,
     help="Largest number of windows of the corpus, those with the largest share of cost first.",
 )  # fmt: skip
 @click.option(
@@ -99,7 +99,7 @@ def _asked(path: Path | None) -> str:
     help="Also prove the rules at the signatures in this file, which `superopt rules asked` writes.",
 )  # fmt: skip
 @click.option(
-    "-j", "--jobs", type=click.IntRange(min=1), default=1, show_default=True,
+    "-j", "--jobs", type=Integer(min=1), default=1, show_default=True,
     help="Number of processes; the rules do not depend on it.",
 )  # fmt: skip
 @click.option(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from superopt.cli.file_names import FileName
+from superopt.cli.file_names import FileName, Integer
 from superopt.cli.options import check_files, device
 from superopt.cli.terminal import ProgressLines, one_line_errors, results
 from superopt.harvest.limits import WindowLimits
@@ -32,19 +32,19 @@ _File = FileName()
 @click.argument("models", metavar="MODEL...", type=_File, nargs=-1, required=True)
 @click.option("-o", "--out", type=_File, required=True, help="File to write the corpus to.")
 @click.option(
-    "--operators", type=click.IntRange(1, 12), default=_DEFAULTS.operators, show_default=True,
+    "--operators", type=Integer(1, 12), default=_DEFAULTS.operators, show_default=True,
     help="Largest number of operators in a window.",
 )  # fmt: skip
 @click.option(
-    "--inputs", type=click.IntRange(min=1), default=_DEFAULTS.inputs, show_default=True,
+    "--inputs", type=Integer(min=1), default=_DEFAULTS.inputs, show_default=True,
     help="Largest number of values that a window reads at inference; weights do not count.",
 )  # fmt: skip
 @click.option(
-    "--outputs", type=click.IntRange(min=1), default=_DEFAULTS.outputs, show_default=True,
+    "--outputs", type=Integer(min=1), default=_DEFAULTS.outputs, show_default=True,
     help="Largest number of values that a window computes for others.",
 )  # fmt: skip
 @click.option(
-    "--windows", type=click.IntRange(min=1), default=2800, show_default=True,
+    "--windows", type=Integer(min=1), default=2800, show_default=True,
     help="Largest number of windows to write: those with the largest share, of each number of operators as many, and"
     " variants of the same kinds of operators later.",
 )  # fmt: skip

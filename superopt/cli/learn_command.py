@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from superopt.cli.file_names import FileName, Number
+from superopt.cli.file_names import FileName, Integer, Number
 from superopt.cli.options import device
 from superopt.cli.terminal import ProgressLines, fail, one_line_errors, results
 from superopt.search.cost.device import Device, shipped_devices
@@ -29,11 +29,11 @@ _Path = FileName()
     help="Wall time. The parts of the models that cost most come first.",
 )  # fmt: skip
 @click.option(
-    "-j", "--jobs", type=click.IntRange(min=1), default=2, show_default=True,
+    "-j", "--jobs", type=Integer(min=1), default=2, show_default=True,
     help="Number of processes. With one, the budget is kept only between steps.",
 )  # fmt: skip
 @click.option("--scheduler", metavar="URL", help="Run on the cluster of this Dask scheduler.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed.")
+@click.option("--seed", type=Integer(min=0), default=0, show_default=True, help="Random seed.")
 @click.option(
     "--device", metavar="FILE", callback=device, default="cpu", show_default=True,
     help=f"Device whose costs weigh the parts: a TOML file, or one of {', '.join(shipped_devices())}.",

@@ -10,7 +10,7 @@ import click
 
 from superopt.choices import EXECUTION_PROVIDERS, FIRST_OPSET, MOST_THREADS, RUNTIMES
 from superopt.cli.click_commands import Program
-from superopt.cli.file_names import FileName, Number, RulesName
+from superopt.cli.file_names import FileName, Integer, Number, RulesName
 from superopt.cli.options import STREAMS, check_exist, check_rules, device, shapes
 from superopt.cli.run_report import run_report_option, write_run_report
 from superopt.cli.terminal import ProgressLines, errors, one_line_errors, results
@@ -32,7 +32,7 @@ _DEFAULTS = Options()
 _File = FileName()
 
 
-class _Opset(click.IntRange):
+class _Opset(Integer):
     """Versions of ONNX's operator set. The newest is known to onnx only, which is asked when a version is given."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class _Opset(click.IntRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         from superopt.onnx_io.opset import NEWEST_OPSET
 
-        return click.IntRange(FIRST_OPSET, NEWEST_OPSET).convert(value, param, ctx)
+        return Integer(FIRST_OPSET, NEWEST_OPSET).convert(value, param, ctx)
 
 
 @click.command("optimize", cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
@@ -59,7 +59,7 @@ class _Opset(click.IntRange):
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=_DEFAULTS.seed, show_default=True,
+    "--seed", type=Integer(min=0), default=_DEFAULTS.seed, show_default=True,
     help="Seed of the search and of the random inputs.",
 )  # fmt: skip
 @click.option(
@@ -82,7 +82,7 @@ class _Opset(click.IntRange):
     help="The search may visit graphs that cost up to alpha times the best one found.",
 )  # fmt: skip
 @click.option(
-    "--effort", type=click.IntRange(1, EFFORTS), default=_DEFAULTS.effort, show_default=True,
+    "--effort", type=Integer(1, EFFORTS), default=_DEFAULTS.effort, show_default=True,
     help="Thoroughness in looking for gains behind more expensive graphs; each step takes three times as long.",
 )  # fmt: skip
 @click.option("--rules", type=RulesName(), help="File or folder of certified rules to use instead of the shipped ones.")
@@ -103,11 +103,11 @@ class _Opset(click.IntRange):
     " Inputs that the file does not name are drawn at random. Repeatable: each file is one sample.",
 )  # fmt: skip
 @click.option(
-    "--samples", type=click.IntRange(min=1), default=_DEFAULTS.samples, show_default=True,
+    "--samples", type=Integer(min=1), default=_DEFAULTS.samples, show_default=True,
     help="Random inputs on which outputs are compared, besides those of other scales.",
 )  # fmt: skip
 @click.option(
-    "--threads", type=click.IntRange(min=0, max=MOST_THREADS), default=_DEFAULTS.threads, show_default=True,
+    "--threads", type=Integer(min=0, max=MOST_THREADS), default=_DEFAULTS.threads, show_default=True,
     help="Threads of the runtime while measuring, as the model will be deployed; 0 is its own choice.",
 )  # fmt: skip
 @click.option(

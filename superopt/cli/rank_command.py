@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from superopt.cli.file_names import FileName, RulesName
+from superopt.cli.file_names import FileName, Integer, RulesName
 from superopt.cli.terminal import ProgressLines, fail, one_line_errors
 
 if TYPE_CHECKING:
@@ -33,9 +33,7 @@ _File = FileName()
     is_flag=True,
     help="Also count matches at signatures that are not certified, if the rule can be proven there now.",
 )
-@click.option(
-    "--top", type=click.IntRange(min=1), help="Number of rules to show; by default all that match or are used."
-)
+@click.option("--top", type=Integer(min=1), help="Number of rules to show; by default all that match or are used.")
 @click.option("--json", "as_json", is_flag=True, help="Print all rules, with counts for each model, as JSON.")
 @one_line_errors
 def rank_command(

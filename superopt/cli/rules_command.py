@@ -10,7 +10,7 @@ import click
 
 from superopt.cli.asked_command import asked_command
 from superopt.cli.click_commands import Group, near_names
-from superopt.cli.file_names import RulesName, shown_rules
+from superopt.cli.file_names import Integer, RulesName, shown_rules
 from superopt.cli.rank_command import rank_command
 from superopt.cli.terminal import NEGATIVE, ProgressLines, one_line_errors
 
@@ -22,7 +22,7 @@ __all__ = ["rules_command"]
 _HELP = {"help_option_names": ["-h", "--help"]}
 
 _steps = click.option(
-    "--steps", type=click.IntRange(min=0), default=4, show_default=True, help="Maximum number of steps of a derivation."
+    "--steps", type=Integer(min=0), default=4, show_default=True, help="Maximum number of steps of a derivation."
 )
 _prove = click.option(
     "--prove",

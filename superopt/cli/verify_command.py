@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from superopt.cli.file_names import RulesName
+from superopt.cli.file_names import Integer, RulesName
 from superopt.cli.terminal import NEGATIVE, ProgressLines, errors, one_line_errors
 from superopt.wording import counted, duration
 
@@ -20,7 +20,7 @@ __all__ = ["verify_command"]
 
 @click.command("verify", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("paths", type=RulesName(), nargs=-1)
-@click.option("-j", "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Number of processes.")
+@click.option("-j", "--jobs", type=Integer(min=1), default=1, show_default=True, help="Number of processes.")
 @click.option("--json", "as_json", is_flag=True, help="Print the reports as JSON.")
 @click.option(
     "--solver", type=click.Choice(["z3", "cvc5"]), default="z3", show_default=True,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from superopt.choices import MOST_THREADS
-from superopt.cli.file_names import FileName, RulesName
+from superopt.cli.file_names import FileName, Integer, RulesName
 from superopt.cli.options import check_rules, device
 from superopt.cli.terminal import ProgressLines, one_line_errors, results
 from superopt.optimizer.options import Options
@@ -48,7 +48,7 @@ _HEADINGS = {
     help=f"Device of the analytic costs: a TOML file, or one of {', '.join(shipped_devices())}.",
 )  # fmt: skip
 @click.option(
-    "--threads", type=click.IntRange(min=0, max=MOST_THREADS), default=_DEFAULTS.threads, show_default=True,
+    "--threads", type=Integer(min=0, max=MOST_THREADS), default=_DEFAULTS.threads, show_default=True,
     help="Threads that the costs are for.",
 )  # fmt: skip
 @click.option("--rules", type=RulesName(), help="File or folder of certified rules to use instead of the shipped ones.")
@@ -60,7 +60,7 @@ _HEADINGS = {
 )  # fmt: skip
 @click.option(
     "--limit",
-    type=click.IntRange(min=1),
+    type=Integer(min=1),
     default=10,
     show_default=True,
     help="Number of rules to show, the nearest first.",

@@ -60,7 +60,8 @@ def test_errors_have_one_form() -> None:
             result = CliRunner().invoke(program, arguments)
             assert result.exit_code == 2
             assert result.stderr.startswith("Usage: ") and "\nerror: " in result.stderr and "Error" not in result.stderr
-    assert "'abc' is not a valid number" in run("optimize", "m.onnx", "--budget", "abc").stderr
+    assert "'abc' is not a valid integer." in run("verify", "-j", "abc").stderr
+    assert "'abc' is not a valid number." in run("optimize", "m.onnx", "--budget", "abc").stderr
 
 
 @pytest.mark.parametrize("names", GROUPS)
