@@ -151,12 +151,14 @@ class Certificate:
         foldings = {folding[0]: folding for folding in self.foldings}
         bodies, proofs = Bodies(left, right), {claim[0]: claim[1:] for claim in self.bodies}
 
-        def is_claimed(ours: Term, theirs: Term) -> bool:
-            return any(
-                holds(Claim(ours, theirs, parse_sides(equation), parse_signature(signature), reading), book)
+        def is_claimed(ours: Term, theirs: Term, left: Term, right: Term) -> bool:
+            """Return True if a claim that `ours` is `theirs` holds, as needed for tensors of the two models."""
+            claims = (
+                Claim(ours, theirs, parse_sides(equation), parse_signature(signature), reading)
                 for name, other, equation, signature, reading in self.claims
                 if (name, other) == (theirs.digest, ours.digest)
             )
+            return any(holds(claim, book) and constants.bears(claim, left, right) for claim in claims)
 
         def decide(term: Term, image: Term) -> Term | None:
             if image.is_constant and image.digest in folded:
@@ -175,7 +177,9 @@ class Certificate:
             try:
                 if image.digest in foldings:
                     folding = _folding(foldings[image.digest], ours, image)
-                    return folding.left if folding_holds(folding, book, constants) else None
+                    if not folding_holds(folding, book, constants):
+                        return None
+                    return folding.left if constants.bears(folding.last, folding.left, term) else None
                 if image.digest in proofs:
                     name, certificates = proofs[image.digest]
                     pairs = bodies.pairs(ours[name], image)
@@ -186,19 +190,20 @@ class Certificate:
                 if image.digest in congruent:
                     node = ours[congruent[image.digest]]
                     operands = zip(node.inputs, image.inputs, strict=True)
-                    same = (a is b or (a is not None and b is not None and is_claimed(a, b)) for a, b in operands)
+                    same = (a is b or (a and b and is_claimed(a, b, node, term)) for a, b in operands)
                     return node if sweep.is_congruent(node, image, term) and all(same) else None
                 if image.digest in claims:
                     name, equation, signature, reading = claims[image.digest]
                     claim = Claim(ours[name], image, parse_sides(equation), parse_signature(signature), reading)
-                    return claim.left if holds(claim, book) else None
+                    is_proven = holds(claim, book) and constants.bears(claim, claim.left, term)
+                    return claim.left if is_proven else None
             except _MISFIT:  # it does not fit the models
                 return None
             return None
 
         def is_equal(end: Term, output: Term) -> bool:
             try:
-                return is_claimed(end, sweep.image[output])
+                return is_claimed(end, sweep.image[output], end, output)
             except _MISFIT:  # it does not fit the models
                 return False
 

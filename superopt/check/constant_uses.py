@@ -1,9 +1,9 @@
 """Uses of constants in models: how far roundings of a constant matter.
 
 Two files may have the same weight with other last digits, if a tool folded something into it. A rounding of such a
-number is like a rounding of the products and sums that it enters. It is none if the number comes to a function that
-jumps before anything has rounded: max(x, w) may be below a whole number in one model only, for most inputs. Nor if
-further constants are computed from it: (w - c) k may be k of one and 0 of the other.
+number is like a rounding of the products and sums that it enters. But it is none if a function jumps somewhere behind
+it: floor(x + w) is another number in one model only where x is a whole number, as many inputs are, and x + w is exact.
+Nor if further constants are computed from it: (w - c) k may be k of one and 0 of the other.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
+from superopt.check.sweep import Claim, literal_terms
 from superopt.ir.infer import OPERATORS
 from superopt.ir.term import Term, topological, var
 from superopt.onnx_io.schemas import standard_name
@@ -27,28 +28,43 @@ class ConstantUses:
     """The uses of constants in graphs that compute `outputs`, `in_body` if these are bodies of other nodes."""
 
     def __init__(self, outputs: Iterable[Term], in_body: bool = False) -> None:
-        outputs = tuple(outputs)
+        terms = list(topological(outputs := tuple(outputs)))
         self._ends = frozenset(outputs if in_body else ())  # who knows what is done with them
         self._users: dict[Term, list[Term]] = defaultdict(list)
         self._known: dict[Term, bool] = {}
-        self._moving: dict[Term, bool] = {}
-        for term in topological(outputs):
+        for term in terms:
             for operand in {i for i in term.inputs if i is not None}:
                 self._users[operand].append(term)
+        self._before_jumps: set[Term] = set()  # functions that jump, and all that they read, near and far
+        for term in reversed(terms):
+            users = self._users.get(term, ())
+            if term in self._ends or jumping_operands(term) or not self._before_jumps.isdisjoint(users):
+                self._before_jumps.add(term)
 
     def has(self, constant: Term) -> bool:
         """Return True if an operator of the graphs reads a constant."""
         return constant in self._users
 
+    def bears(self, claim: Claim, left: Term, right: Term) -> bool:
+        """Return True if a claim may read literals as numbers that differ from them: no function jumps behind these.
+
+        `left` and `right` are the tensors of the models that the claim is about.
+        """
+        if not claim.read().error:
+            return True
+        cones = ConstantUses((claim.left, claim.right))
+        found = {left, right} & self._before_jumps or set(literal_terms(claim)) & cones._before_jumps
+        return not found
+
     def may_be_rounded(self, term: Term) -> bool:
-        """Return True if operators round wherever a constant goes, before a function jumps or becomes a constant."""
+        """Return True if no function jumps wherever a constant goes, and none computes another constant from it."""
         stack = [term]
         while stack:
             here = stack[-1]
             users = self._users.get(here, ())
-            unknown = [user for user in users if self._only_moves(user) and user not in self._known]
+            unknown = [user for user in users if user.is_constant and user not in self._known]
             if here not in self._known and not unknown:
-                self._known[here] = here not in self._ends and all(map(self._bears_roundings, users))
+                self._known[here] = here not in self._before_jumps and all(map(self._bears_roundings, users))
             if unknown:
                 stack += unknown
             else:
@@ -56,15 +72,9 @@ class ConstantUses:
         return self._known[term]
 
     def _bears_roundings(self, user: Term) -> bool:
-        if self._only_moves(user):
-            return self._known[user]
-        return user.op in OPERATORS and not jumping_operands(user) and not user.is_constant
-
-    def _only_moves(self, user: Term) -> bool:
-        """Return True if an operator rounds nothing and does not jump: then its own users decide."""
-        if user not in self._moving:
-            self._moving[user] = _only_moves(user)
-        return self._moving[user]
+        if user.is_constant:
+            return _only_moves(user) and self._known[user]
+        return user.op in OPERATORS or _reads_table(user)
 
     def weights(self, constant: Term) -> list[Term]:
         """Return the constants whose products are in the sums that a constant is added to; one for each such sum.
@@ -80,12 +90,15 @@ class ConstantUses:
         return found
 
 
+def _reads_table(term: Term) -> bool:
+    return standard_name(term.op) in _TABLE_READERS or term.op == "Out"
+
+
 def _only_moves(term: Term) -> bool:
-    if standard_name(term.op) in _TABLE_READERS or term.op == "Out":
+    """Return True if an operator on constants rounds nothing."""
+    if _reads_table(term):
         return True
-    if term.op not in OPERATORS or jumping_operands(term):
-        return False
-    return term.op in _SIGNS or moves(term.op) or _rounds_nothing(term)
+    return term.op in OPERATORS and (term.op in _SIGNS or moves(term.op) or _rounds_nothing(term))
 
 
 def _rounds_nothing(term: Term) -> bool:

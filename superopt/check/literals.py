@@ -29,7 +29,7 @@ from superopt.ir.term import CLOSED_FORM, Term, map_terms, topological
 from superopt.properties import jumps
 from superopt.runtime import unit_roundoff
 
-__all__ = ["Reading", "readings", "with_masks"]
+__all__ = ["Reading", "has_literals", "readings", "with_masks"]
 
 _MAX_DENOMINATOR, _MAX_PRODUCT = 64, 4096  # of a fraction, also below the root, as people write them
 _NEAR = 1e-12  # relative, of a number computed in float64 and the fraction that it is
@@ -186,6 +186,11 @@ def _fixed(side: tuple[Term, ...]) -> set[float]:
     """Return the literals that are operands of functions that jump."""
     users = (term for term in topological(side) if term.op in OPERATORS and jumps(term.op))
     return {value for user in users for i in user.inputs if i is not None for _, value in _real_attrs(i)}
+
+
+def has_literals(term: Term) -> bool:
+    """Return True if a term has real numbers among its attributes, other than zeros."""
+    return any(True for _ in _real_attrs(term))
 
 
 def _real_attrs(term: Term) -> Iterator[tuple[str, float]]:

@@ -38,6 +38,7 @@ _MAX_FAILURES = 3  # below a tensor, among those that were tried by their names
 _MAX_MISSES = 2  # tensors in a row that need a weight to which rules do not lead
 _MANY_TERMS = 40  # of an equation, variables among them
 _PAIR_SHARE = 1 / 4  # of the time that is left: a pair that cannot be proven leaves time for the others
+_JUMPS = "a function jumps behind it, and a literal is not quite the number that it would have to be"
 
 
 @dataclass(frozen=True)
@@ -168,6 +169,9 @@ class SweepProof:
                 reason = reason or "the time is over"
                 break
             found, reason = self._proven(candidate, image, self.sweep.shared, self.sweep.left)
+            last = found.last if isinstance(found, Folding) else found
+            if not self.constants.bears(last, candidate, term):
+                found, reason = None, _JUMPS
             if isinstance(found, Claim):
                 self.claims.append(found)
                 self.by[term] = "kernel", found.read().error
@@ -178,7 +182,11 @@ class SweepProof:
                 return candidate
         # The cones of an operator with a definition have its operands in them.
         for candidate in (one for one in candidates if one.op not in OPERATORS):
-            claims = self._operands_equal(candidate, image) if self.sweep.is_congruent(candidate, image, term) else None
+            claims = (
+                self._operands_equal(candidate, image, term)
+                if self.sweep.is_congruent(candidate, image, term)
+                else None
+            )
             if claims is not None:
                 self.claims += claims
                 self.congruent.append((image, candidate))
@@ -189,7 +197,7 @@ class SweepProof:
             self.unproven.append((candidates[0], term, reason))
         return None
 
-    def _operands_equal(self, ours: Term, image: Term) -> list[Claim] | None:
+    def _operands_equal(self, ours: Term, image: Term, own: Term) -> list[Claim] | None:
         """Return claims that the operands of two terms are equal, all of the left model, or None.
 
         A model may compute a tensor twice, in two ways, and the other one read the first result in place of the second.
@@ -198,7 +206,7 @@ class SweepProof:
         for one, other in zip(ours.inputs, image.inputs, strict=True):
             if one is not other and one is not None and other is not None:
                 found, _ = self._proven(one, other, self.sweep.shared, self.sweep.left)
-                if not isinstance(found, Claim):
+                if not isinstance(found, Claim) or not self.constants.bears(found, ours, own):
                     return None
                 claims.append(found)
         return claims
@@ -207,9 +215,10 @@ class SweepProof:
         """Return True if outputs are proven equal, of which the right one's image is another term of the left model."""
         self.pause = time.process_time() + _PAIR_SHARE * self.deadline.left_s
         found, reason = self._proven(end, self.sweep.image[output], self.sweep.shared, self.sweep.left)
-        if isinstance(found, Claim):
+        if isinstance(found, Claim) and self.constants.bears(found, end, output):
             self.claims.append(found)
             return True
+        reason = reason or _JUMPS
         self.unproven.append((end, output, reason))
         return False
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from superopt.check.joining import restated
-from superopt.check.literals import Reading, readings, with_masks
+from superopt.check.literals import Reading, has_literals, readings, with_masks
 from superopt.check.meanings import Meanings, StructureKey
 from superopt.evaluate import rounding_decides
 from superopt.ir.dim import Size
@@ -27,7 +27,7 @@ from superopt.onnx_io import Model
 from verify.proof_book import Book
 from verify.replay import with_general_sizes
 
-__all__ = ["Claim", "Sweep", "asks_for_roundings", "holds", "known_sizes"]
+__all__ = ["Claim", "Sweep", "asks_for_roundings", "holds", "known_sizes", "literal_terms"]
 
 _NEAREST = 100  # operators
 
@@ -75,17 +75,25 @@ def asks_for_roundings(rule: Rule, left: Term, right: Term) -> bool:
 
     Floor(10 * 0.7) is 6 in real numbers, where 0.7 is the nearest float32, and 7 in every runtime.
     """
+    return any(map(rounding_decides, _matched(rule, left, right)))
+
+
+def literal_terms(claim: Claim) -> Iterator[Term]:
+    """Yield the terms of both sides that have real numbers as attributes, not those that variables stand for."""
+    return filter(has_literals, _matched(claim.rule, claim.left, claim.right))
+
+
+def _matched(rule: Rule, left: Term, right: Term) -> Iterator[Term]:
+    """Yield the terms that operators of an equation match."""
     stack, seen = list(zip((*rule.lhs, *rule.rhs), (left, right), strict=True)), set[Term]()
     while stack:
         pattern, term = stack.pop()
         if pattern.op == "Var" or term in seen:
             continue
-        if rounding_decides(term):
-            return True
+        yield term
         seen.add(term)
         pairs = zip(pattern.inputs, term.inputs, strict=True)
         stack += [(p, t) for p, t in pairs if p is not None and t is not None]
-    return False
 
 
 @lru_cache(maxsize=1 << 12)

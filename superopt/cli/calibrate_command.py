@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -65,7 +66,8 @@ def calibrate_command(ep: str, threads: int, out: Path | None, as_json: bool) ->
     if problem is not None:
         errors().print(f"notice: {problem}", markup=False)
     if out is not None:
-        write_text(out, to_toml(found.device, f"Fitted by superopt calibrate to {count}, in {runtime}."))
+        description = replace(found.device, name=out.stem)  # elsewhere it is not "this machine"
+        write_text(out, to_toml(description, f"Fitted by superopt calibrate to {count}, in {runtime}."))
     if as_json:
         click.echo(json.dumps({key: dict(v) if hasattr(v, "items") else v for key, v in vars(found.device).items()}))
         return

@@ -254,11 +254,13 @@ def _supervised(
 
 
 def _print_result(result: Result, as_json: bool, second: SecondProof | None) -> None:
+    from superopt.optimizer.result_text import result_text
+
     for notice in result.notices:
         errors().print(f"notice: {notice}", markup=False)
     if as_json:
         click.echo(result.to_json() if second is None else second.added_to(result))
     else:
-        results().print(str(result), markup=False)
+        results().print(result_text(result), markup=False)
         if second is not None and result.changed:
             results().print(second.line(), markup=False)

@@ -122,10 +122,11 @@ def _expand(shape: Sizes, wanted: Sequence[Size]) -> list[int] | None:
 def reshaped(data: Term, shape: Sizes, known: StaticValues) -> Term | None:
     """Return `data` in another shape: as one Reshape, or as an Unsqueeze or Squeeze if only sizes of 1 come or go.
 
-    None if the shape of `data` is not known, or has as many elements for some sizes only: then a Reshape may fail.
+    None if the shape of `data` is not known, or has as many elements for some sizes only: then a Reshape may fail. Also
+    None for a size of 0, which a target cannot state.
     """
     own = known.shape(data)
-    if own is None or math.prod(own) != math.prod(shape):
+    if own is None or 0 in shape or math.prod(own) != math.prod(shape):
         return None
     while data.op in _RESHAPING and data.inputs[0] is not None:
         below = known.shape(data.inputs[0])

@@ -41,8 +41,10 @@ _HASH_BYTES = 8
 _WEIGHTS = re.compile(rf"[^/]*\.[0-9a-f]{{{2 * _HASH_BYTES}}}\.data")
 
 
-def save_model(model: onnx.ModelProto, path: str | Path, limit: int = INLINE_LIMIT) -> None:
+def save_model(model: onnx.ModelProto, path: str | Path, limit: int = INLINE_LIMIT) -> Path | None:
     """Write `model` to `path`, all or nothing; more than `limit` bytes of weights go to a file beside it.
+
+    Return the file of weights, None if they are all inside.
 
     The name of that file contains a hash of the weights, so that the weights of an earlier model at `path` stay until
     `path` is replaced. Then they are removed, and those that a killed process has left, unless another file of the
@@ -56,7 +58,7 @@ def save_model(model: onnx.ModelProto, path: str | Path, limit: int = INLINE_LIM
         with replacing(path) as file:
             file.writelines(serialized(whole))
         _remove_unused(path, old)
-        return
+        return None
     check_second_file(path)
     weights = path.with_name(_weights_name(path, model))
     existed = weights.exists()
@@ -72,6 +74,7 @@ def save_model(model: onnx.ModelProto, path: str | Path, limit: int = INLINE_LIM
     finally:
         os.close(lock)
     _remove_unused(path, old - {weights.name}, weights.name)
+    return weights
 
 
 def check_second_file(path: Path) -> None:

@@ -36,7 +36,7 @@ TO_THE_END = 2**31 - 1  # files write this, or more, for "to the end" of an axis
 _TRUTH_VALUES = frozenset({
     "allowzero", "antialias", "ceil_mode", "count_include_pad", "exclude_outside", "exclusive", "fmod", "input_forget",
     "interleaved", "keepdims", "layout", "linear_before_reset", "noop_with_empty_axes", "onesided", "reverse",
-    "select_last_index", "storage_order", "transA", "transB", "upper",
+    "saturate", "select_last_index", "storage_order", "transA", "transB", "upper",
 })  # fmt: skip
 DEFAULT_DOMAINS = ("", "ai.onnx")  # two names of the domain of ONNX's own operators
 

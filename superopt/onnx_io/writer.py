@@ -234,6 +234,9 @@ class _Writer:
         else:
             domain, _, op = term.op.rpartition("::")
             domain = "" if domain == "ai.onnx" else domain
+            schema = None if domain else schema_of(op, self.opset)
+            if schema is not None:  # the reader drops empty names at the end, and Loop needs two names
+                inputs += [""] * (schema.min_input - len(inputs))
             node = onnx.NodeProto(op_type=op, input=inputs, output=outputs)
             if domain:
                 node.domain = domain

@@ -130,7 +130,9 @@ def search_model(request: SearchRequest) -> FoundRewrites:
         available=available,
         max_folding_s=first_allowance(request.pace.search_work_s),
     )
-    source = f"analytic, {', '.join(one.name for one in devices)}"
+    source = f"analytic, {devices[0].name}"
+    if len(devices) > 1:
+        source += f"; no slower by those for {', '.join(one.name for one in devices[1:])}"
     traces = result.traces
     if options.quick:
         traces = _passes_not_slower(model.outputs, traces, guard)

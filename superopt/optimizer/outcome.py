@@ -40,12 +40,14 @@ class Outcome:
             if file is not None:
                 file.write(self.trace.encode())
             if out is not None:
+                weights = None
                 if self.result.changed and self.result.proto is not None:
-                    save_model(self.result.proto, out, limit)
+                    weights = save_model(self.result.proto, out, limit)
                 elif external_data and not source.external_files:
-                    save_model(source.proto, out, limit)
+                    weights = save_model(source.proto, out, limit)
                 else:
                     copy_original(source, out)
+                self.result.out_weights = None if weights is None else str(weights)
                 self.result.notices += unread_weights(source, out)
 
 

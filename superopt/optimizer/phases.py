@@ -10,19 +10,25 @@ __all__ = ["Phases"]
 
 
 class Phases:
-    """Wall time of each phase of a run, by name, in `seconds`; `progress` receives one line when a phase begins."""
+    """Wall time of each phase of a run; `progress` receives one line when a phase begins."""
 
     def __init__(self, progress: Callable[[str], None] | None = None) -> None:
         self.progress = progress or (lambda _: None)
-        self.seconds: dict[str, float] = {}
+        self._begun = time.perf_counter()
+        self._seconds: dict[str, float] = {}
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Seconds of each phase by name, and the "total" since the run has begun."""
+        return {**self._seconds, "total": time.perf_counter() - self._begun}
 
     @contextmanager
     def __call__(self, name: str, message: str | None = None) -> Iterator[None]:
-        """Add the time spent inside the `with` block to `seconds[name]`, and report `message`."""
+        """Add the time spent inside the `with` block to that of the phase `name`, and report `message`."""
         if message is not None:
             self.progress(message)
         start = time.perf_counter()
         try:
             yield
         finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+            self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - start

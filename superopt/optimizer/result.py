@@ -20,9 +20,16 @@ __all__ = [
     "Result",
     "RuleAttempts",
     "RuleUse",
+    "gain_is_predicted",
 ]
 
 SCHEMA_VERSION = 2
+_LEAST_PREDICTED = 0.0005  # a gain that shows in three digits
+
+
+def gain_is_predicted(before: float | None, after: float | None) -> bool:
+    """Return True if the predicted time `after` is less than `before`, by more than rounding hides."""
+    return before is not None and after is not None and before > (1 + _LEAST_PREDICTED) * after
 
 
 @dataclass(frozen=True)
@@ -189,6 +196,7 @@ class Refusal:
 class Result:
     """Result of one run of `optimize`.
 
+    `out` is the written file, and `out_weights` the file beside it with its weights, None if they are inside.
     `changed` is False if the original was kept. `reason` says why, or names the candidate that was taken. `numerics`
     is the loosest class of rules that was allowed. `error_factor`: the result's bound on rounding errors is proven to
     be at most so many times the original's (None: no such proof). `operator_times` are measured for a report only
@@ -220,6 +228,7 @@ class Result:
     error_factor: float | None = None
     refused: list[Refusal] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
+    out_weights: str | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION
@@ -228,7 +237,7 @@ class Result:
     def __str__(self) -> str:
         from superopt.optimizer.result_text import result_text
 
-        return result_text(self)
+        return "\n".join((result_text(self), *(f"notice: {notice}" for notice in self.notices)))
 
     def _repr_html_(self) -> str:
         """Return the result as a notebook shows it."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from superopt.optimizer.result import gain_is_predicted
 from superopt.runtime import show_shape
 from superopt.wording import counted
 
@@ -27,6 +28,8 @@ def verdict(result: Result) -> str:
         return f"The original is kept: {result.reason}."
     t = result.latency
     if t is None:
+        if not gain_is_predicted(result.cost_before_ms, result.cost_after_ms):
+            return "Cleaned up, and not timed here. No gain in speed is predicted."
         predicted = _ratio(result.cost_before_ms, result.cost_after_ms)
         return f"Rewritten, and not timed here. Predicted: {predicted} times as fast."
     kind = "CPU time" if t.clock == "cpu" else "wall time"
@@ -48,13 +51,16 @@ def result_text(result: Result) -> str:
     if result.attempts:
         lines += _attempts(result.attempts)
     if result.difference is not None:
-        lines += _accuracy(result.difference, result.numerics == "exact")
+        lines += _accuracy(result.difference, result)
     lines += _proof(result)
-    lines += [f"refused: {refusal.candidate}: {refusal.reason}" for refusal in result.refused]
+    known = () if result.changed else result.refused[:1]  # its reason is that of the verdict
+    lines += [f"refused: {one.candidate}: {one.reason}" for one in result.refused if one not in known]
     if result.changed:
         lines.append(f"written: {result.out} ({result.reason})" if result.out else f"taken: {result.reason}")
     elif result.out:
-        lines.append(f"written unchanged: {result.out}")
+        lines.append(f"written, not rewritten: {result.out}")
+    if result.out_weights is not None:
+        lines.append(f"its weights: {result.out_weights} (move both files together)")
     return "\n".join(lines)
 
 
@@ -129,33 +135,38 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _proof(result: Result) -> Iterator[str]:
-    if result.proof is not None:
+    if result.proof is not None and result.proof.rules:
         p = result.proof
         classes = result.numerics if result.numerics == "exact" else f"{result.numerics} or stricter"
         yield (
             f"proven: {counted(p.rules, 'rule')} at {counted(p.signatures, 'signature')} ({classes});"
-            f" the kernel replayed {counted(p.steps, 'step')} in regions at {counted(p.places, 'place')}"
+            f" the kernel replayed {counted(p.steps, 'step')} at {counted(p.places, 'place')}, equal regions once"
         )
-    if result.error_factor is not None:
+    if result.error_factor is not None and result.rules:
         yield f"proven: the bound on rounding errors is at most {result.error_factor:.3g} times the original's"
 
 
-def _accuracy(d: Difference, exact: bool) -> Iterator[str]:
-    own = ""
+def _accuracy(d: Difference, result: Result) -> Iterator[str]:
+    exact = result.numerics == "exact"
+    whose, own = "" if result.changed else " of the refused candidate", ""
     if exact:
         own = " (outputs must be bit-identical)"
     elif d.own_spread:
         own = f" (the original differs from itself by {d.own_spread:.2e} between ONNX Runtime's optimization levels)"
     yield (
-        f"largest output difference {d.absolute:.2e} absolute, {d.relative:.2e} relative to the output's magnitude"
-        f" on {counted(d.inputs, 'input')}{own}{', compared by an earlier run' if d.remembered else ''}"
+        f"largest output difference{whose} {d.absolute:.2e} absolute, {d.relative:.2e} relative to the output's"
+        f" magnitude on {counted(d.inputs, 'input')}{own}{', compared by an earlier run' if d.remembered else ''}"
     )
     errors = [f"{kind} {original:.1e} and {error:.1e}" for kind, original, error in d.errors()]
     if errors:
-        yield f"errors against float64, of the original and of the result: {'; '.join(errors)}"
+        other = "result" if result.changed else "refused candidate"
+        yield f"errors against float64, of the original and of the {other}: {'; '.join(errors)}"
     for reason, kinds in d.without_reference().items() if not exact else ():
         where = ", ".join(dict.fromkeys(kinds))
-        yield f"no float64 reference ({where}): {reason}; compared with the original, tolerance {d.tolerance:.2e}"
+        yield (
+            f"outputs for {where} inputs were compared with the original's, tolerance {d.tolerance:.2e}"
+            f" (float64 reference: {reason})"
+        )
 
 
 def _attempts(attempts: Sequence[RuleAttempts]) -> list[str]:

@@ -14,11 +14,12 @@ from superopt.onnx_io.save import embedded
 from superopt.optimizer.bodies import RewrittenBodies, search_bodies
 from superopt.optimizer.candidate_check import CandidateCheck
 from superopt.optimizer.context import RunContext
-from superopt.optimizer.error_bound import error_factor, jumps_behind
+from superopt.optimizer.error_bound import error_factor
 from superopt.optimizer.files import RESULT, check_inputs_stay, count_operators
 from superopt.optimizer.input_data import check_given
 from superopt.optimizer.model_search import Finder, FoundRewrites, SearchRequest
 from superopt.optimizer.model_timer import Timer, Timers, each_alone, interleaved_timer
+from superopt.optimizer.notices import notices
 from superopt.optimizer.opening import begin_to_open
 from superopt.optimizer.options import Options
 from superopt.optimizer.outcome import Outcome
@@ -45,7 +46,6 @@ __all__ = ["run"]
 
 # Share of the time of the search for the bodies of control flow, in a model that has any.
 _BODIES_SHARE = 0.4
-_NOISY = 1.1  # ratio of the ends of a wide interval
 
 
 def run(
@@ -82,7 +82,7 @@ def run(
         own = None if options.rules is None else Path(options.rules)
         rules, certificates = chosen_rules(own, map(Path, options.add_rules), options.skip_rules)
 
-        with phases("total"), ResultStore() as store:
+        with ResultStore() as store:
             proofs = ProofCache(
                 store, certificates, options.numerics, proves=not options.quick, budget_s=options.budget_s
             )
@@ -131,9 +131,9 @@ def _improve(
         return Selection(original.refusal)
     timers = _timers(context) if timer is None else Timers(each_alone(timer), each_alone(timer))
     speed = None if original.validator is None else SpeedCheck(original.validator, timers, context.pace)
-    notices = [*original.notices, *bodies.problems, *([store.problem] if store.problem else [])]
+    problems = [*original.notices, *bodies.problems, *([store.problem] if store.problem else [])]
     check = CandidateCheck(context, original.validator, speed, model, must_load=original.is_loaded)
-    return select(check, found, bodies, notices, keep)
+    return select(check, found, bodies, problems, keep)
 
 
 def _this_machine(context: RunContext) -> Device:
@@ -190,31 +190,6 @@ def _result(context: RunContext, selection: Selection, out: Path | None) -> Resu
     options, source, found = context.options, context.source, selection.found
     changed = selection.proto is not None
     proto = selection.proto if selection.proto is not None else source.proto
-    notices = list(selection.notices)
-    if changed and options.target_absent and context.device is not None:
-        notices.append(
-            f"not timed: {context.device.name} is not here, so only the cost model says that the result is faster"
-        )
-    behind = jumps_behind(selection.traces, selection.graphs, context.proofs.own)
-    if changed and behind:
-        operators = " and ".join(f"{count} {op}" for op, count in sorted(behind.items()))
-        notices.append(
-            f"no bound on rounding errors holds behind a jump: {operators} may see a value on its other side where the"
-            " original's own rounding decides (--numerics exact keeps every bit)"
-        )
-    if changed and options.quick:
-        notices.append("not timed: only the cost models of all known devices say that the result is faster")
-    latency = selection.latency
-    if latency is not None and latency.low <= 1 <= latency.high and latency.high > _NOISY * latency.low:
-        notices.append(
-            "timings varied much here, as on a busy machine, so they do not tell which model is faster; a repeated run"
-            " measures again"
-        )
-    elif changed and latency is not None and latency.few_pairs is not None:
-        notices.append(
-            f"there was time to measure the result in {latency.few_pairs} pairs of sessions only, fewer than"
-            " usual: the interval of its ratio is wider"
-        )
     return Result(
         model=source.name,
         out=None if out is None else str(out),
@@ -231,14 +206,14 @@ def _result(context: RunContext, selection: Selection, out: Path | None) -> Resu
         cost_before_ms=_milliseconds(found.cost_before),
         cost_after_ms=_milliseconds(found.cost_after),
         cost_source=found.cost_source,
-        latency=latency,
+        latency=selection.latency,
         difference=selection.difference,
         rules=rule_uses(selection.traces, selection.graphs, proto),
         attempts=rule_attempts(found.attempts, context.rules) if options.explain else [],
         proof=replay_summary(selection.traces) if changed else None,
         error_factor=_error_factor(context, selection) if changed else None,
         refused=selection.refused,
-        notices=notices,
+        notices=list(notices(context, selection)),
         seconds={name: round(value, 3) for name, value in context.phases.seconds.items()},
         versions=versions(context.target.provider),
         proto=proto,

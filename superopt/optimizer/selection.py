@@ -68,8 +68,9 @@ def select(
         if (best := selector.accepted(candidate)) is not None:
             return selector.taken(best)
     if selector.refused:
-        return selector.kept(f"no candidate passed: {selector.refused[0].reason}")
-    return selector.kept("the search found nothing that the cost model prefers")
+        return selector.kept(selector.refused[0].reason)
+    when = "" if found.complete else " in its time"
+    return selector.kept(f"the search found nothing that the cost model prefers{when}")
 
 
 @dataclass

@@ -48,7 +48,7 @@ class Speed:
     def refusal(self) -> str:
         """The reason for which a candidate of this speed is not accepted, in a few words."""
         if not all(timing.is_conclusive for timing in self.timings):
-            return "too noisy to tell if it is faster"
+            return "too noisy to tell if the result is faster"
         return "slower" if any(timing.high < 1 for timing in self.timings) else "not surely faster"
 
     @property

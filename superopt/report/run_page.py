@@ -19,6 +19,7 @@ __all__ = ["is_drawable", "render_run"]
 _EXPLANATIONS = {
     "slower": "The prediction was wrong for this model on this machine: the measurement decides.",
     "not surely faster": "The gain is smaller than the noise of the measurement.",
+    "too noisy to tell": "The machine was too busy for a verdict. A repeated run measures again.",
     "outputs differ": "Proofs are about real numbers. Here roundings, overflow or the runtime's own fusions made a"
     " difference beyond the bound.",
     "the kernel does not accept it": "A step could not be replayed in this run, so the rewrite counts as unproven.",

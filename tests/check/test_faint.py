@@ -102,17 +102,26 @@ def test_runs_follow_a_difference_and_no_noise() -> None:
     assert not follows((exact[0], exact[0]), (exact[0], exact[0]))
 
 
-def _compared(a: np.ndarray, b: np.ndarray, *uses: tuple[str, np.ndarray | None]) -> float | None:
-    """Compare two arrays of which a graph makes these uses, each with an input or another array."""
+def _compared(
+    a: np.ndarray, b: np.ndarray, *uses: tuple[str, np.ndarray | None], is_folded: bool = True
+) -> float | None:
+    """Compare two arrays of which a graph makes these uses, each with an input or another array.
+
+    If `is_folded`, the other array is rounded in another way where `b` is used.
+    """
     dtype = "float"
-    arrays = {"a": a, "b": b, **{f"c{k}": array for k, (_, array) in enumerate(uses) if array is not None}}
+    arrays = {"a": a, "b": b}
+    for k, (_, array) in enumerate(uses):
+        if array is not None:
+            arrays |= {f"ca{k}": array, f"cb{k}": array * np.float32(1 + 2.0**-23) if is_folded else array}
     terms = {
         name: Term.of("Const", (), {"hash": name}, (TensorType(dtype, array.shape),)) for name, array in arrays.items()
     }
     outputs: list[Term] = []
     for k, (op, array) in enumerate(uses or [("Mul", None)]):
-        other = var("x", tensor(*a.shape)) if array is None else terms[f"c{k}"]
-        outputs += [_used(op, other, terms[name]) for name in ("a", "b")]
+        for name in ("a", "b"):
+            other = var("x", tensor(*a.shape)) if array is None else terms[f"c{name}{k}"]
+            outputs.append(_used(op, other, terms[name]))
     return Constants(arrays, outputs).difference(terms["a"], terms["b"])
 
 
@@ -149,6 +158,7 @@ def test_a_bias_may_be_what_a_sum_has_left(op: str, shape: tuple[int, ...]) -> N
     sums = np.abs(kernel).sum(axis=(1, 2, 3) if op == "Conv" else 0)
     b[0] += np.float32(2.0**-22) * sums[0]
     assert _compared(a, b, (op, kernel)) is not None
+    assert _compared(a, b, (op, kernel), is_folded=False) is None  # nothing was folded into the weights
     assert _compared(a, b, ("Add", None)) is None  # to what has no weights
     assert _compared(a, b, (op, kernel), ("Mul", None)) is None
     b[0] += np.float32(2.0**-20) * sums[0]

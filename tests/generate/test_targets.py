@@ -172,3 +172,9 @@ def test_a_window_is_also_taken_with_two_parts_of_a_concat(tmp_path: Path) -> No
         [(1, 2, 3, 3), (1, 1, 3, 3), (1, 3, 3, 3), (4, 6, 1, 1)],
         [(1, 2, 3, 3), (1, 3, 3, 3), (4, 5, 1, 1)],
     ]
+
+
+def test_a_window_that_is_one_of_its_values_has_nothing_to_find(tmp_path: Path) -> None:
+    (family,) = _families(tmp_path, "Transpose[perm=[0, 1]](x) @ x[2,3] !")
+    evaluator = Evaluator(0)
+    assert target_conjectures(enumerate_family(family, evaluator), evaluator) == []

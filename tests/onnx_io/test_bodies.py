@@ -145,6 +145,18 @@ def test_a_condition_that_is_absent() -> None:
     assert list(written.graph.node[-1].input)[1] == ""
 
 
+def test_a_loop_without_condition_and_states() -> None:
+    """ONNX asks for two names of inputs, even if the second is empty."""
+    model = parsed("""g (float[2] x) => (float[3, 2] y) {
+        times = Constant<value_int = 3>()
+        y = Loop(times) <body = b (int64 i, bool go) => (bool on, float[2] n) { n = Add(x, x) on = Identity(go) }>
+    }""")
+    model.graph.node[-1].input.append("")
+    written = round_trip(model, {"x": np.float32([1, -2])})
+    assert list(written.graph.node[-1].input)[1:] == [""]
+    onnx.checker.check_model(written)
+
+
 def test_equal_bodies_are_not_merged() -> None:
     text = branches("Add(x, x)", "Neg(x)")
     second = (

@@ -27,6 +27,7 @@ from tests.support.simplified import parsed
         (17, "MaxPool<ceil_mode = 2, kernel_shape = [2]>(x)"),
         (17, "AveragePool<count_include_pad = 2, kernel_shape = [2]>(x)"),
         (23, "RotaryEmbedding<interleaved = 2>(r, c, c)"),
+        (19, "Cast<to = 17, saturate = 2>(m)"),
         (12, "DequantizeLinear(b, s, z)"),  # scales along an axis are an idea of operator set 13
     ],
 )

@@ -103,3 +103,12 @@ def test_sizes_that_are_broadcast() -> None:
 )
 def test_targets_that_stay(nodes: str, opset: int) -> None:
     assert read(dynamic(nodes, opset)).op == "ai.onnx::Reshape"
+
+
+@pytest.mark.parametrize("nodes", ["t = Neg(x)", "none = Constant<value_ints = [1, 0]>() t = Tile(x, none)"])
+def test_a_result_without_elements_has_no_target_of_its_own(nodes: str) -> None:
+    """A target of 0 copies an axis: so the shape [0] is written as -1 only."""
+    text = f"g (int64[4, 0] x) => (int64[0] y) <int64[1] flat = {{-1}}> {{ {nodes} y = Reshape(t, flat) }}"
+    model = parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> {text}')
+    (found,) = session(write_model(read_simplified(model))).run(None, {"x": np.zeros((4, 0), np.int64)})
+    assert found.shape == (0,)

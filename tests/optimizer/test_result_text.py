@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from superopt.optimizer import Result, RuleAttempts
-from superopt.optimizer.result import Latency, Refusal, RuleUse
+from superopt.optimizer.result import Latency, Refusal, ReplaySummary, RuleUse
 from superopt.optimizer.result_text import verdict
 
 
@@ -83,7 +83,20 @@ def test_explain_is_short() -> None:
 def test_a_refused_candidate_is_no_result() -> None:
     text = str(result(False, latency=latency(0.8, 0.7, 0.9), refused=[Refusal("all rewrites", "slower: 0.8")]))
     assert text.startswith("The original is kept") and "measured CPU time of the refused candidate" in text
-    assert "refused: all rewrites: slower: 0.8" in text and text.endswith("written unchanged: out.onnx")
+    assert "refused: " not in text  # once more: the verdict says it
+    assert text.endswith("written, not rewritten: out.onnx")
+    others = [Refusal("all rewrites", "slower: 0.8"), Refusal("rule abc", "not surely faster: 1.001")]
+    assert "refused: rule abc: not surely faster: 1.001" in str(result(False, refused=others))
+
+
+def test_the_file_of_weights_and_the_notices_are_told() -> None:
+    lines = str(result(out_weights="out.onnx.0123.data", notices=["mind the gap"])).splitlines()
+    assert lines[-2:] == ["its weights: out.onnx.0123.data (move both files together)", "notice: mind the gap"]
+
+
+def test_a_clean_up_promises_no_speed() -> None:
+    text = str(result(cost_after_ms=3.0, proof=ReplaySummary(0, 0, 0, 0), error_factor=1.0))
+    assert text.startswith("Cleaned up, and not timed here. No gain in speed is predicted.") and "proven" not in text
 
 
 def test_html_is_closed_and_escaped() -> None:

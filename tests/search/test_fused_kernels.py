@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from superopt.ir.dim import Size, symbol
@@ -159,3 +161,24 @@ def test_a_root_mean_square_in_parts_is_simplified_layer_normalization(inverse: 
     assert price(make("Mul", (scale, normed))) == price(kernel)
     assert price(make("Mul", (scale, normed)), root) > price(kernel)  # another user: it stays as it is
     assert price(make("Mul", (graphs.const(4, 64), normed))) > price(kernel)
+
+
+def _root() -> Term:
+    graphs = Graphs()
+    return make("Sqrt", (make("Add", (graphs.const(64), graphs.const(64))),))
+
+
+@pytest.mark.parametrize(
+    "normed",
+    [
+        lambda x: make("Div", (x, _root())),
+        lambda x: make("Mul", (x, make("Div", (make("Ones", (), {"shape": (64,)}), _root())))),
+        lambda x: make("Mul", (x, make("Div", (make("Ones", (), {"shape": (64,)}), Graphs().const(64))))),
+        lambda x: make("Mul", (x, make("Sigmoid", (make("Mul", (Graphs().const(64), Graphs().const(64))),)))),
+        lambda x: make("Mul", (x, make("Add", (make("Erf", (_root(),)), make("Ones", (), {"shape": (64,)}))))),
+    ],
+)
+def test_what_is_computed_from_weights_alone_is_no_part_of_a_kernel(normed: Callable[[Term], Term]) -> None:
+    """It is folded, so the runtime does not see its operators."""
+    term = normed(var("x", tensor(2, 8, 64)))
+    assert price(make("Mul", (term, Graphs().const(64)))) > 0 and price(term) > 0

@@ -114,6 +114,8 @@ class _Enumerator:
     def run(self, operators: int) -> Enumeration:
         """Enumerate all levels."""
         self._leaves()
+        if self.family.targets and not self.state.targets:
+            return self.state  # each is equal to a variable: there is nothing to look for
         for folded in range(1, max(self.family.folded[: operators + 1]) + 1):
             self._level(0, range(folded, folded + 1), last=False)
         for runtime in range(1, operators + 1):

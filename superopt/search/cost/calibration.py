@@ -78,11 +78,16 @@ def calibrate(
     probes = _probes()
     device = fitted(measure.seconds, dataclasses.replace(prior, name=f"this machine ({prior.provider})", measured=True))
     samples: list[tuple[Term, float]] = []
+    next_line = 1
     for number, probe in enumerate(probes, 1):
-        if number % _PROBES_BETWEEN_LINES == 1:
-            progress(f"measuring this machine, once: {number} of {len(probes)} operators")
+        if number >= next_line and measure.will_time(probe):
+            progress(f"measuring this machine: {number} of {len(probes)} operators")
+            next_line = number + _PROBES_BETWEEN_LINES
         if (seconds := measure.seconds(probe)) is not None:
             samples.append((probe, seconds))
+    if len(samples) < len(probes):
+        known = f"{prior.provider}; {len(samples)} of {len(probes)} operators measured"
+        device = dataclasses.replace(device, name=f"this machine ({known})")
     return Calibration(kinds(device, prior, samples), len(samples), len(probes))
 
 
@@ -190,15 +195,23 @@ class _Measurement:
 
     def seconds(self, term: Term) -> float | None:
         """Return the seconds of an operator; None if it cannot be measured, or was not and the time is over."""
-        alone = isolated(term, {})
-        key = OperatorKey(conditions(self._target, _OPSETS[0]), describe(alone))
-        row = None if self._anew else self._store.operator_costs.get(key)
+        row = self._known(term)
         if row is None:
             if time.monotonic() > self._deadline:
                 return None
-            row = Seconds(self._measured(alone))
-            self._store.operator_costs.put(key, row)
+            row = Seconds(self._measured(isolated(term, {})))
+            self._store.operator_costs.put(self._key(term), row)
         return row.seconds or None
+
+    def will_time(self, term: Term) -> bool:
+        """Return True if `seconds` would time the operator now."""
+        return time.monotonic() <= self._deadline and self._known(term) is None
+
+    def _known(self, term: Term) -> Seconds | None:
+        return None if self._anew else self._store.operator_costs.get(self._key(term))
+
+    def _key(self, term: Term) -> OperatorKey:
+        return OperatorKey(conditions(self._target, _OPSETS[0]), describe(isolated(term, {})))
 
     def _measured(self, alone: Term) -> float:
         """Return the seconds of an operator, or 0 if it cannot be measured."""

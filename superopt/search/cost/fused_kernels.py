@@ -71,7 +71,7 @@ def _skip_layer_normalization(norm: Term, inputs_of: Inputs, uses: Mapping[Term,
     first, *weights = inputs_of[norm]
     if first is None or first.op != "Add" or uses.get(first) != 1 or norm.attr("axis") not in (-1, 2):
         return None
-    a, b = inputs_of.get(first, (None, None))  # a sum of weights is folded: it is no operator of the graph
+    a, b = _two_inputs(first, inputs_of)
     if a is None or b is None or a.types != b.types or a.type is None or len(norm.types) != 1:
         return None
     shape = a.type.shape
@@ -103,9 +103,9 @@ def _erf_plus_one(term: Term, x: Term, inputs_of: Inputs, uses: Mapping[Term, in
         return ()
     for erf, one in _both_orders(inputs_of.get(term, ())):
         if erf.op == "Erf" and one.op == "Ones" and uses.get(erf) == 1:
-            divided = inputs_of[erf][0]
+            divided = _only_input(erf, inputs_of)
             if divided is not None and divided.op == "Div" and uses.get(divided) == 1:
-                numerator, divisor = inputs_of[divided]
+                numerator, divisor = _two_inputs(divided, inputs_of)
                 if numerator is x and divisor is not None and is_scalar(divisor):
                     return term, erf, divided
     return ()
@@ -121,7 +121,7 @@ def _with_bias(gelu: FusedKernel, inputs_of: Inputs, uses: Mapping[Term, int]) -
         if not bias.is_constant or shape_of(bias) != (shape_of(x) or ())[-1:] or x.types != total.types:
             continue
         is_product = x.op == "MatMul" and uses.get(x) == 1
-        if is_product and (len(shape_of(x) or ()) == 2 or is_stacked(inputs_of[x])):
+        if is_product and (len(shape_of(x) or ()) == 2 or is_stacked(inputs_of.get(x, x.inputs))):
             return None
         if x.type is not None and x.type.dtype == "float":
             return FusedKernel(make("BiasGelu", (x, bias)), (*gelu.absorbed, total))
@@ -149,24 +149,24 @@ def _quotients(
             yield x, y, (term,)
             return
         if term.op == "Mul" and y.op == "Div" and uses.get(y) == 1:
-            one, divisor = inputs_of[y]
+            one, divisor = _two_inputs(y, inputs_of)
             if one is not None and one.op == "Ones" and divisor is not None:
                 yield x, divisor, (term, y)
 
 
 def _root_mean_square(root: Term, x: Term, inputs_of: Inputs, uses: Mapping[Term, int]) -> tuple[Term, ...]:
     """Return the operators of sqrt(mean(x ^ c) + e) over the last axis if `root` is that, else an empty tuple."""
-    total = inputs_of[root][0] if root.op == "Sqrt" and uses.get(root) == 1 else None
+    total = _only_input(root, inputs_of) if root.op == "Sqrt" and uses.get(root) == 1 else None
     if total is None or total.op != "Add" or uses.get(total) != 1:
         return ()
     for mean, epsilon in _both_orders(inputs_of.get(total, ())):
         if mean.op != "ReduceMean" or uses.get(mean) != 1 or not is_scalar(epsilon):
             continue
-        power, last = inputs_of[mean][0], len(shape_of(mean) or ()) - 1
+        power, last = _only_input(mean, inputs_of), len(shape_of(mean) or ()) - 1
         if mean.attr("keepdims") != 1 or mean.attr("axes") not in ((-1,), (last,)):
             continue
         if power is not None and power.op == "Pow" and uses.get(power) == 1:
-            base, exponent = inputs_of[power]
+            base, exponent = _two_inputs(power, inputs_of)
             if base is x and exponent is not None and is_scalar(exponent):
                 return root, total, mean, power
     return ()
@@ -176,7 +176,7 @@ def _quick_gelu(last: Term, inputs_of: Inputs, uses: Mapping[Term, int]) -> Fuse
     for x, gate in _both_orders(inputs_of.get(last, ())):
         if gate.op != "Sigmoid" or uses.get(gate) != 1 or x.type is None or x.type.dtype != "float" or not x.type.shape:
             continue
-        kernel, inner = make("QuickGelu", (x,), {"alpha": 1.0}), inputs_of[gate][0]
+        kernel, inner = make("QuickGelu", (x,), {"alpha": 1.0}), _only_input(gate, inputs_of)
         if inner is x:
             return FusedKernel(kernel, (gate,))
         if inner is None or inner.op != "Mul" or uses.get(inner) != 1:
@@ -184,6 +184,17 @@ def _quick_gelu(last: Term, inputs_of: Inputs, uses: Mapping[Term, int]) -> Fuse
         if any(a is x and is_scalar(factor) for a, factor in _both_orders(inputs_of.get(inner, ()))):
             return FusedKernel(kernel, (gate, inner))
     return None
+
+
+def _only_input(term: Term, inputs_of: Inputs) -> Term | None:
+    """Return the input of an operator; None if it is no operator of the graph, as one of weights, which is folded."""
+    return inputs_of.get(term, (None,))[0]
+
+
+def _two_inputs(term: Term, inputs_of: Inputs) -> tuple[Term | None, Term | None]:
+    """Return the two inputs of an operator; twice None if it is no operator of the graph."""
+    first, second = inputs_of.get(term, (None, None))
+    return first, second
 
 
 def _both_orders(inputs: tuple[Term | None, ...]) -> tuple[tuple[Term, Term], ...]:

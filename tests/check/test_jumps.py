@@ -1,0 +1,82 @@
+"""Weights with other last digits: the same function, unless a function jumps somewhere behind them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from superopt.check import EQUIVALENT, CheckOptions, check
+from tests.support.models import model
+from tests.support.simplified import parsed
+
+WEIGHTS = np.array([3, 5, 7, -2, 9, 11, 4, 6], np.float32)
+BELOW = np.nextafter(np.nextafter(WEIGHTS, 0, dtype=np.float32), 0, dtype=np.float32)
+BIAS = np.array([1.0, 0.5, 0.8, 0.25], np.float32)
+
+
+def _graph(nodes: str, w: np.ndarray[Any, Any]) -> onnx.ModelProto:
+    """A model of x[n, 8], whole numbers as real ones, over the weights w."""
+    made = parsed(f"g (int64[n, 8] k) => (y) {{ x = Cast<to = 1>(k) {nodes} }}", 17)
+    made.graph.initializer.append(onnx.numpy_helper.from_array(w, "w"))
+    return made
+
+
+@pytest.mark.parametrize("nodes", ["y = Add(x, w)", "y = Mul(x, w)", "a = Mul(x, w) y = Softmax(a)"])
+def test_a_rounded_weight_may_be_the_same(nodes: str) -> None:
+    assert check(_graph(nodes, WEIGHTS), _graph(nodes, BELOW), CheckOptions(seconds=5)).verdict == EQUIVALENT
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "a = Add(x, w) y = Floor(a)",
+        "a = Mul(x, w) y = Cast<to = 6>(a)",
+        "a = Div(x, w) b = Relu(a) c = Add(b, x) y = Ceil(c)",
+        "a = Sub(x, w) y = Sign(a)",
+        "a = Add(x, w) y = GreaterOrEqual(a, x)",
+        "a = Add(x, w) b = Equal(a, x) y = Where(b, x, a)",
+        "a = Mul(x, w) y = ArgMax<axis = 1>(a)",
+    ],
+)
+def test_but_not_before_a_jump(nodes: str) -> None:
+    """Sums and products of whole numbers are exact, so the jump is at such numbers in one of the models only."""
+    assert check(_graph(nodes, WEIGHTS), _graph(nodes, BELOW), CheckOptions(seconds=2)).verdict != EQUIVALENT
+
+
+@pytest.mark.parametrize("jump", ["y = Cast<to = 6>(p)", "y = Identity(p)"])
+@pytest.mark.parametrize("factor", ["c = Mul(tenth, thirty)", "r = Sqrt(three) c = Mul(r, r)"])
+def test_a_computed_number_may_be_rounded_unless_before_a_jump(factor: str, jump: str) -> None:
+    """In float32, 0.1 * 30 is 3; so is the square of sqrt(3) in real numbers."""
+    numbers = "float tenth = {0.1}, float thirty = {30}, float three = {3}, float below = {2.9999998}"
+    begin = f"g (int64[n] k) => (y) <{numbers}> {{ x = Cast<to = 1>(k)"
+    computed = parsed(f"{begin} {factor} p = Mul(x, c) {jump} }}", 17)
+    literal = parsed(f"{begin} p = Mul(x, below) {jump} }}", 17)
+    answer = check(computed, literal, CheckOptions(seconds=2))
+    assert (answer.verdict == EQUIVALENT) == ("Identity" in jump), answer.reason
+
+
+def _looked_up(scale: float, bias: np.ndarray[Any, Any]) -> onnx.ModelProto:
+    """Rows of a table, one of them zero, times weights of about `scale`, and a bias."""
+    rng = np.random.default_rng(0)
+    table, w = rng.standard_normal((2000, 8)), scale * rng.standard_normal((8, 4))
+    table[1711] = 0
+    nodes = [
+        helper.make_node("Gather", ["table", "ids"], ["e"]),
+        helper.make_node("MatMul", ["e", "w"], ["m"]),
+        helper.make_node("Add", ["m", "b"], ["y"]),
+    ]
+    ids = helper.make_tensor_value_info("ids", TensorProto.INT64, [1, 3])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 3, 4])
+    values = [("table", table.astype(np.float32)), ("w", w.astype(np.float32)), ("b", bias)]
+    return model(nodes, [ids], [y], values)
+
+
+@pytest.mark.parametrize("scale", [1e5, 1e3, 1.0])
+def test_a_bias_alone_was_folded_by_no_tool(scale: float) -> None:
+    other = BIAS + np.float32(1e-6 * scale)
+    answer = check(_looked_up(scale, BIAS), _looked_up(scale, other), CheckOptions(seconds=2))
+    assert answer.verdict != EQUIVALENT, answer.reason
