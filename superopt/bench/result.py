@@ -62,8 +62,9 @@ class Contest:
     problem: str | None = None
 
     def fastest(self, clock: str) -> Row | None:
-        """Return the row with the shortest time by `clock`, the control apart; None if nothing was timed."""
-        rows = [row for row in self.rows if clock in row.speeds and row.kind != "control"]
+        """Return the row with the shortest time by `clock` among those surely faster than the baseline, or None."""
+        timed = (row for row in self.rows if clock in row.speeds and row.kind not in ("baseline", "control"))
+        rows = [row for row in timed if row.speeds[clock].low > 1]
         return min(rows, key=lambda row: row.speeds[clock].ms, default=None)
 
 

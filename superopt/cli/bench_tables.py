@@ -32,8 +32,10 @@ def print_contest(console: Console, contest: Contest, clocks: Mapping[str, str],
     for clock, title in clocks.items():
         fastest = contest.fastest(clock)
         if fastest is not None:
-            ratio = fastest.speeds[clock].ratio
-            console.print(f"fastest by {title}: {fastest.contestant}, {ratio:.3f} times as fast", markup=False)
+            who = f"{fastest.contestant}, {fastest.speeds[clock].ratio:.3f} times as fast"
+            console.print(f"fastest by {title}: {who}", markup=False)
+        elif any(clock in row.speeds for row in contest.rows):
+            console.print(f"by {title}, no result is surely faster", markup=False)
     if contest.problem is not None:
         console.print(f"{contest.model}: {contest.problem}", markup=False)
 
