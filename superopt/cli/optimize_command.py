@@ -241,6 +241,7 @@ def _supervised(
         supervisor.checkpoint(outcome is not None)
 
     supervisor.limit(options.timeout)
+    supervisor.checkpoint(False)
     return optimize_here(
         model,
         out,

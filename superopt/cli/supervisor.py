@@ -69,7 +69,11 @@ def _supervise(program: str, arguments: Sequence[str]) -> int:
             reason = "interrupted" if stopped_by == signal.SIGINT else f"ended by {_name(stopped_by)}"
         finished = _finished(signals, folder, program, arguments, worker, reason, stopped_by == 0)
         if finished is None and worker.code != INTERRUPTED:
-            outcome = "; the result is written" if worker.written else "" if stopped_by else "; nothing was written"
+            outcome = "; nothing was written"
+            if worker.written:
+                outcome = "; the result is written"
+            elif stopped_by:
+                outcome = "; nothing was validated before, so nothing is written" if worker.reports else ""
             _say(("" if stopped_by else "error: ") + reason + outcome)
         if stopped_by:
             return 128 + stopped_by
@@ -128,7 +132,7 @@ class _Worker:
     """A worker process, the leader of its process group.
 
     `code` is its exit code, negative if a signal has ended it. `limit_s`, `checkpoint`, `writing` and `written` are
-    what it has said. With `finish`, it finishes an earlier run that was stopped for this reason.
+    what it has said. `reports` is True if it says when it has a result. With `finish`, it finishes an earlier run that was stopped for this reason.
     """
 
     def __init__(
@@ -136,7 +140,7 @@ class _Worker:
     ) -> None:
         self._signals = signals
         self.limit_s = float("inf")
-        self.checkpoint = self.writing = self.written = False
+        self.checkpoint = self.reports = self.writing = self.written = False
         self._pipe, theirs = os.pipe()
         lifeline, self._lifeline = os.pipe()  # the worker's end ends with this process
         main = "from superopt.cli.worker import main; main()"
@@ -221,7 +225,7 @@ class _Worker:
                 if name == LIMIT:
                     self.limit_s = float(value)
                 elif name == CHECKPOINT:
-                    self.checkpoint = value == "1"
+                    self.checkpoint, self.reports = value == "1", True
                 self.writing |= name == WRITING
                 self.written |= name == WRITTEN
         return True

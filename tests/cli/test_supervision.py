@@ -96,7 +96,8 @@ def test_a_signal_while_the_model_runs(tmp_path: Path, long: list[str | Path], n
     run.process.send_signal(number)
     code, stdout, stderr = run.end()
     assert (code, stdout) == (128 + number, "")
-    assert stderr.splitlines()[-1] == ("interrupted" if number == signal.SIGINT else "ended by SIGTERM")
+    reason = "interrupted" if number == signal.SIGINT else "ended by SIGTERM"
+    assert stderr.splitlines()[-1] == f"{reason}; nothing was validated before, so nothing is written"
     assert not (tmp_path / "out.onnx").exists()
 
 
@@ -109,7 +110,7 @@ def test_a_signal_during_imports(tmp_path: Path, long: list[str | Path], after_s
     code, stdout, stderr = run.end()
     *before, last = stderr.splitlines()
     # A fast machine has imported everything, and has begun.
-    assert (code, stdout, before[1:], last) == (130, "", [], "interrupted")
+    assert (code, stdout, before[1:], last.partition(";")[0]) == (130, "", [], "interrupted")
 
 
 def test_the_time_limit_ends_an_endless_run(tmp_path: Path, long: list[str | Path]) -> None:
