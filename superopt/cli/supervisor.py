@@ -132,7 +132,8 @@ class _Worker:
     """A worker process, the leader of its process group.
 
     `code` is its exit code, negative if a signal has ended it. `limit_s`, `checkpoint`, `writing` and `written` are
-    what it has said. `reports` is True if it says when it has a result. With `finish`, it finishes an earlier run that was stopped for this reason.
+    what it has said. `reports` is True if it says when it has a result. With `finish`, it finishes an earlier run that
+    was stopped for this reason.
     """
 
     def __init__(
