@@ -6,9 +6,10 @@ say something. So a run takes longer than its budget where the model cannot be r
 
 from __future__ import annotations
 
+import os
 import time
 
-__all__ = ["Pace"]
+__all__ = ["Pace", "busyness"]
 
 # Of the budget, to measure the machine on first use. A quiet machine takes 6 to 7 s. A noisy one took all of 12 s, so
 # that a default run had 8 s left to measure its result, which it refused for noise (bge_small: 4 pairs of sessions).
@@ -30,11 +31,28 @@ _LEAST_MEASUREMENT_SHARE = 0.05  # of the budget
 _LONG_REFERENCE = 0.2
 
 
-class Pace:
-    """The clock of a run with a budget of `budget_s` seconds, which begins now. A run may time nothing."""
+_BUSIEST = 2.0  # a run on a busy machine may take so many times as long
 
-    def __init__(self, budget_s: float, *, is_timed: bool = True) -> None:
-        self._budget_s, self._begun = budget_s, time.monotonic()
+
+def busyness() -> float:
+    """Return how many processes want to run for each core, by the last minute: 1 if they all can, at most 2."""
+    try:
+        load = os.getloadavg()[0]
+    except (AttributeError, OSError):  # this system does not tell
+        return 1.0
+    return min(_BUSIEST, max(1.0, load / (os.cpu_count() or 1)))
+
+
+class Pace:
+    """The clock of a run with a budget of `budget_s` seconds, which begins now. A run may time nothing.
+
+    It may take `slack` times as long as its budget, if it does not get a core for itself. Its search is not to do more
+    work for that.
+    """
+
+    def __init__(self, budget_s: float, *, is_timed: bool = True, slack: float = 1.0) -> None:
+        self._work_s = budget_s
+        self._budget_s, self._begun = budget_s * slack, time.monotonic()
         self._is_timed, self._counted_as_spent_s = is_timed, 0.0
         self._search_work = _SEARCH_WORK if is_timed else _UNTIMED_SEARCH_WORK
         self.reference_s = 0.0  # the time that the runs of the original took, with all inputs
@@ -58,7 +76,7 @@ class Pace:
     @property
     def search_work_s(self) -> float:
         """The search's budget in seconds of work on a typical machine."""
-        return self._search_work * self._budget_s
+        return self._search_work * self._work_s
 
     def search_deadline(self, share: float = 1.0) -> float:
         """Return the time of `time.monotonic` at which a search that has this share of the time ends."""

@@ -23,7 +23,7 @@ from superopt.optimizer.notices import notices
 from superopt.optimizer.opening import begin_to_open
 from superopt.optimizer.options import Options
 from superopt.optimizer.outcome import Outcome
-from superopt.optimizer.pace import Pace
+from superopt.optimizer.pace import Pace, busyness
 from superopt.optimizer.phases import Phases
 from superopt.optimizer.preparation import begin_to_prepare
 from superopt.optimizer.proof_cache import ProofCache
@@ -78,7 +78,7 @@ def run(
             terms = source.terms
             target = opening.target()
         if options.quick:  # its few seconds are those after the reading
-            pace = Pace(options.budget_s, is_timed=False)
+            pace = Pace(options.budget_s, is_timed=False, slack=busyness())
         own = None if options.rules is None else Path(options.rules)
         rules, certificates = chosen_rules(own, map(Path, options.add_rules), options.skip_rules)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
-from superopt.optimizer.pace import Pace
+from superopt.optimizer.pace import Pace, busyness
 
 
 @pytest.fixture
@@ -63,3 +65,19 @@ def test_a_run_that_need_not_search_takes_less_time(clock: list[float]) -> None:
     late.leave_checks()
     late.leave_checks()  # of bodies, and of the model around them
     assert late.left_s == pytest.approx(0.45 * 40 - 10)
+
+
+@pytest.mark.parametrize(("load", "expected"), [(0.1, 1.0), (1.5, 1.5), (9.0, 2.0), (None, 1.0)])
+def test_a_busy_machine_takes_longer_and_does_no_more(
+    monkeypatch: pytest.MonkeyPatch, load: float | None, expected: float
+) -> None:
+    def loads() -> tuple[float, float, float]:
+        if load is None:
+            raise OSError
+        return load * (os.cpu_count() or 1), 0.0, 0.0
+
+    monkeypatch.setattr(os, "getloadavg", loads)
+    assert busyness() == pytest.approx(expected)
+    quiet, busy = Pace(10.0), Pace(10.0, slack=busyness())
+    assert busy.search_work_s == quiet.search_work_s
+    assert busy.left_s == pytest.approx(expected * quiet.left_s, rel=0.01)
