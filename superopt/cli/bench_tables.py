@@ -110,14 +110,14 @@ def _facts(row: Row) -> tuple[str, str, str, str]:
         "" if row.operators is None else str(row.operators),
         "" if row.seconds is None else f"{row.seconds:.1f} s",
         "" if row.peak_mb is None else f"{row.peak_mb:.0f} MiB",
-        row.status
-        if row.status != "ok"
-        else ""
-        if row.relative is None
-        else f"{row.relative:.1e}"
-        if row.relative
-        else "0",
+        _difference(row.relative) if row.status == "ok" else row.status,
     )
+
+
+def _difference(relative: float | None) -> str:
+    if relative is None:
+        return ""
+    return f"{relative:.1e}" if relative else "0"
 
 
 def _speed(speed: EngineSpeed | None, row: Row) -> tuple[str, str]:
