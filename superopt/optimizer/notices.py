@@ -30,7 +30,8 @@ def notices(context: RunContext, selection: Selection) -> Iterator[str]:
         )
     if changed and options.quick and gain_is_predicted(found.cost_before, found.cost_after):
         yield "not timed: only the cost models of all known devices say that the result is faster"
-    if found.cost_source and not found.complete:  # there was a search
+    # Default runs often end so, and say how long they may take. Nothing found, or few seconds, may be for that reason.
+    if found.cost_source and not found.complete and (options.quick or not found.traces):
         more = "without --quick it has more" if options.quick else "a longer --budget may find more"
         yield f"the search ended by its time, and had not tried everything: {more}"
     if selection.latency is not None:
