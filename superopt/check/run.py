@@ -244,7 +244,7 @@ class _Check:
         answer = self._answer
         answer.verdict = EQUIVALENT
         same = self._models is not None and self._models[0].outputs == self._models[1].outputs
-        answer.reason = _SAME_STRUCTURE if same else "the same real numbers, proven for all inputs and all sizes"
+        answer.reason = _SAME_STRUCTURE if same else "the same real numbers, proven for all inputs and all sizes above 0"
         answer.reason += _bound(answer.error)
         if any(one.by == "runtime" for one in answer.correspondences):
             answer.reason += ", with constants that ONNX Runtime computed"
