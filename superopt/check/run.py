@@ -47,6 +47,7 @@ _FIRST_SHARE, _PROOF_SHARE = 0.15, 0.6
 _REFERENCE_SHARE = 0.3  # for one evaluation in float64, at most
 _FIRST_INPUTS = 4
 _PARTING_SECONDS = 30.0  # at most, to find the pair where the models part
+_SAME_NUMBERS = "the same real numbers, proven for all inputs and all sizes above 0"
 _SAME_STRUCTURE = "one structure: as read and simplified, both models apply the same operators to the same weights"
 
 
@@ -244,7 +245,7 @@ class _Check:
         answer = self._answer
         answer.verdict = EQUIVALENT
         same = self._models is not None and self._models[0].outputs == self._models[1].outputs
-        answer.reason = _SAME_STRUCTURE if same else "the same real numbers, proven for all inputs and all sizes above 0"
+        answer.reason = _SAME_STRUCTURE if same else _SAME_NUMBERS
         answer.reason += _bound(answer.error)
         if any(one.by == "runtime" for one in answer.correspondences):
             answer.reason += ", with constants that ONNX Runtime computed"

@@ -194,7 +194,8 @@ def _at_target_opset(model: Model, files: Mapping[str, Path | None], options: Op
 def _tell_conversion(result: Result, model: Model, options: Options) -> None:
     """Give the result of a converted model the original's name, and say what times are against."""
     result.model = "" if isinstance(model, onnx.ModelProto) else str(model)
-    result.notices.append(f"the model was converted to opset {options.target_opset} first; before means the converted model")
+    opset = options.target_opset
+    result.notices.append(f"the model was converted to opset {opset} first; figures before are those of that model")
 
 
 def _files(model: Model, out: str | Path | None, options: Options, report: Path | None) -> dict[str, Path | None]:
