@@ -13,6 +13,7 @@ values.py        proposes tensors that may be equal, by their values on random i
 cones.py         two tensors as an equation over the nearest tensors below that both models have
 literals.py      literals that stand for fractions, roots and products
 constants.py     equality of constants by value, with bounds of rounding errors
+bias_sums.py     how large the sums are to which a bias is added
 runs.py          constants as ONNX Runtime computes them, where no bound says what folding may give
 layouts.py       constants that hold others transposed, reshaped or side by side
 bodies.py        bodies of If, Loop and Scan as models of their own, in pairs

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from superopt.check.bias_sums import common_sums
 from superopt.check.constant_uses import ConstantUses
 from superopt.check.sweep import Claim
 from superopt.evaluate import can_evaluate, evaluate, numpy_dtype, rounding_decides
@@ -165,10 +166,14 @@ class Constants:
         if not one.any() and not other.any():  # nothing that we see was rounded
             if not all(one.op == "Const" and self._uses.has(one) for one in here) or a.size == 1 or roundoff > _SINGLE:
                 return None
-            size = np.maximum(np.abs(a), np.abs(b)) + self._summed(*here)
-            error = float(np.abs(a - b).max())
-            if not (np.abs(a - b) <= _UNSEEN * roundoff * size).all() or error > _MAX_ERROR * largest:
+            gap, size = np.abs(a - b), np.maximum(np.abs(a), np.abs(b))
+            error = float(gap.max())
+            if error > _MAX_ERROR * largest:
                 return None
+            if not (gap <= _UNSEEN * roundoff * size).all():
+                size = size + common_sums(*here, self._uses, self._weights)
+                if not (gap <= _UNSEEN * roundoff * size).all():
+                    return None
             return error / largest
         if not (np.abs(a - b) <= bound).all() or not float(bound.max()) <= _MAX_ERROR * largest:
             return None
@@ -177,31 +182,6 @@ class Constants:
     def bears(self, claim: Claim | None, left: Term, right: Term) -> bool:
         """Return True if there is no claim, or one that may read literals as it does (`ConstantUses.bears`)."""
         return claim is None or self._uses.bears(claim, left, right)
-
-    def _summed(self, bias: Term, other: Term) -> Array:
-        """Return the sums of absolute weights to which both lists of numbers are added, by their elements.
-
-        They are 0 if one is no bias, or if a weight is the same in both models: a tool that folds something into a bias
-        folds it into the weights as well.
-        """
-        ours, theirs = ([self._magnitudes(w) for w in self._uses.weights(one)] for one in (bias, other))
-        if any(np.array_equal(a, b) for a in ours for b in theirs):
-            return np.zeros(())
-        return np.minimum(self._least_sum(bias), self._least_sum(other))
-
-    def _magnitudes(self, weight: Term) -> Array:
-        """Return the absolute values of the elements in order: they stay where a weight is transposed."""
-        return np.sort(np.abs(np.asarray(self._weights[str(weight.attr("hash"))])), axis=None)
-
-    def _least_sum(self, bias: Term) -> Array:
-        shape = () if bias.type is None else bias.type.concrete() or ()
-        count = math.prod(shape)
-        sums = []
-        for weight in self._uses.weights(bias) if count == max(shape, default=0) else ():
-            array = np.abs(np.asarray(self._weights[str(weight.attr("hash"))], np.float64))
-            along = [np.moveaxis(array, axis, 0).reshape(count, -1) for axis, n in enumerate(array.shape) if n == count]
-            sums += [rows.sum(axis=1) for rows in along] or [np.zeros(count)]
-        return np.minimum.reduce(sums).reshape(shape) if sums else np.zeros(())
 
     def changed(self, left: Term, right: Term) -> ChangedWeight | None:
         """Return how a weight of the right model was changed if a few elements alone are not those of `left`.
