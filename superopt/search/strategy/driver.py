@@ -3,13 +3,15 @@
 1. Unrolled recurrent layers become recurrent operators (`recurrent_layers`).
 2. Selections all over the model are moved towards the inputs (`selections`), so that less is computed.
 3. Sibling operators all over the model are merged (`horizontal_fusion`).
-4. Pass after pass: the model is cut into regions (`cuts`), each distinct region is searched once (`region_tasks`,
+4. Rules with long left sides are applied, also where they reach into values that all of the model shares
+   (`long_matches`).
+5. Pass after pass: the model is cut into regions (`cuts`), each distinct region is searched once (`region_tasks`,
    `region_search`), a result is chosen for it (`result_choice`), and it is applied wherever the region occurs
    (`rewritten_model`). The next pass cuts elsewhere, and the second one orders operators by their distance from the
    outputs: branches come side by side, with their ends beside the operator that joins them.
-5. Operators are replaced by algorithms for them, such as Winograd convolution, that timings show to be faster
+6. Operators are replaced by algorithms for them, such as Winograd convolution, that timings show to be faster
    (`algorithms`).
-6. Rules whose gain depends on the values of tensors are applied where a timing confirms the gain (`denormal_rules`).
+7. Rules whose gain depends on the values of tensors are applied where a timing confirms the gain (`denormal_rules`).
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ from superopt.search.strategy.cuts import cut_into_regions
 from superopt.search.strategy.denormal_rules import apply_denormal_rules, may_apply_denormal_rules, with_measured_price
 from superopt.search.strategy.effort_budget import EffortBudget
 from superopt.search.strategy.horizontal_fusion import compatible_regions, sibling_regions
+from superopt.search.strategy.long_matches import LongMatches
 from superopt.search.strategy.recurrent_layers import RecurrentLayers
 from superopt.search.strategy.region_tasks import RegionPool, RegionTask
 from superopt.search.strategy.result_choice import (
@@ -114,6 +117,7 @@ def search(
             position,
             context,
             RecurrentLayers(rules, available),
+            LongMatches(rules, available),
             RegionPool(context, alpha=alpha, efforts=efforts, max_expansions=max_expansions),
             ResultChooser(region_timer, context.budget),
             denormal_timer,
@@ -131,6 +135,7 @@ class _Driver:
         position: Mapping[Term, int],
         context: SearchContext,
         recurrent_layers: RecurrentLayers,
+        long_matches: LongMatches,
         pool: RegionPool,
         chooser: ResultChooser,
         denormal_timer: RegionTimer | None,
@@ -138,6 +143,7 @@ class _Driver:
         progress: Callable[[SearchProgress], None],
     ) -> None:
         self.context, self.recurrent_layers, self.pool, self.chooser = context, recurrent_layers, pool, chooser
+        self.long_matches = long_matches
         self.denormal_timer, self.algorithm_gains, self.progress = denormal_timer, algorithm_gains, progress
         self.model = RewrittenModel(outputs, position, context.report)
         self.cuts: set[frozenset[Term]] = set()  # the live values at each cut of earlier passes
@@ -161,6 +167,8 @@ class _Driver:
         for sharing_values in (True, False):
             if not budget.exhausted:
                 self._fuse_siblings(sharing_values)
+        if not budget.exhausted:
+            self._apply_long_matches()
         for number in range(1, _MAX_PASSES + 1):
             if budget.exhausted or not (self._run_pass(number) or number == 1):
                 break
@@ -226,6 +234,25 @@ class _Driver:
             task.search.push_selections()
         self._apply_best(regions)
 
+    def _apply_long_matches(self) -> None:
+        """Apply rules with long left sides where that pays.
+
+        Shared values may stay in the model, so they count in the prices before and after.
+        """
+        found = self.long_matches.of(self.model.outputs)
+        shared: dict[tuple[Term, ...], dict[Term, None]] = {}
+        for region, values in found:
+            shared.setdefault(region.outputs, {}).update(dict.fromkeys(values))
+        price = self.context.cost.price
+        paying: set[tuple[Term, ...]] = set()
+        for task in self.pool.tasks([region for region, _ in found]):
+            task.search.rewrite_whole()
+            before, after = task.search.start.outputs, task.search.best.outputs
+            if price((*after, *shared[before])) < price((*before, *shared[before])):
+                paying.add(before)
+        self._apply_best([region for region, _ in found if region.outputs in paying])
+        self._forget(shared.keys() - paying)
+
     def _apply_best(self, regions: list[Region]) -> None:
         """Apply the results of regions that may overlap, those that save most first, and forget the other regions.
 
@@ -237,8 +264,11 @@ class _Driver:
         best = compatible_regions(self.model.outputs, best)
         chosen = self.chooser.choose(self.pool.tasks(best))
         self._apply(best, chosen, set())
-        for outputs in {region.outputs for region in regions}.difference(chosen):
-            searches.pop(outputs, None)
+        self._forget({region.outputs for region in regions}.difference(chosen))
+
+    def _forget(self, regions: Iterable[tuple[Term, ...]]) -> None:
+        for outputs in regions:
+            self.pool.searches.pop(outputs, None)
 
     def _run_pass(self, number: int) -> bool:
         """Cut the graph, search its regions and apply the results. Return True if the pass changed the graph.

@@ -160,6 +160,15 @@ class RegionSearch:
             self._accept(state)
         self._end_with_base()
 
+    def rewrite_whole(self) -> None:
+        """Apply the rewrites of all operators at once, and then those that are gains by themselves, where that pays; do
+        nothing else."""
+        operators = run_time_terms(self.start.outputs)
+        for _, found in self._local.expander.expand(self.start):
+            if found.covered >= operators and (state := self._local.apply(self.start, found)) is not None:
+                self._accept(self._local.descend(state))
+        self._end_with_base()
+
     def _end_with_base(self) -> None:
         self.best, self.effort, self._is_searched = self.base, self.efforts, False
 
