@@ -59,6 +59,7 @@ def read_model(
     reserved: frozenset[str] = frozenset(),
     stubs: Mapping[str, Term] | None = None,
     weights: dict[str, Array] | None = None,
+    equal: Mapping[str, Size] | None = None,
     label: str = "model",
 ) -> Model:
     """Return a model as terms.
@@ -66,8 +67,8 @@ def read_model(
     `shapes` gives sizes to inputs. The terms keep their symbolic types, so a written model serves every size;
     `Model.sizes` holds the value of each symbol at those shapes. `simplify` replaces a no-op by its input, arithmetic
     of known sizes by its result, and an If with a known condition by its branch. `reserved` are names that new tensors
-    must not have. `stubs` are the terms of weights that are empty in `source`, with their arrays in `weights`. `label`
-    names a model in memory in error messages.
+    must not have. `stubs` are the terms of weights that are empty in `source`, with their arrays in `weights`. `equal`
+    has sizes in place of others, by the names of those in ONNX's inference. `label` names a model in memory in errors.
 
     Initializers that are also inputs are variables with a default value, except before IR version 4, where files had to
     list all weights as inputs. Raises ModelError.
@@ -76,9 +77,8 @@ def read_model(
         proto = source
     else:
         proto, label = load_proto(Path(source)), str(source)
-    return _Reader(inlined(proto), label, simplify, reserved, stubs or {}, {} if weights is None else weights).read(
-        shapes or {}
-    )
+    kept = {} if weights is None else weights
+    return _Reader(inlined(proto), label, simplify, reserved, stubs or {}, kept, equal or {}).read(shapes or {})
 
 
 class _Reader:
@@ -90,9 +90,10 @@ class _Reader:
         reserved: frozenset[str],
         stubs: Mapping[str, Term],
         weights: dict[str, Array],
+        equal: Mapping[str, Size],
     ) -> None:
         self.proto, self.label, self.simplify, self.reserved = proto, label, simplify, reserved
-        self.stubs, self.weights = stubs, weights
+        self.stubs, self.weights, self.equal = stubs, weights, dict(equal)
         self.static, self.moved = StaticValues(self.weights), MovedConstants(self.weights)
         self.coordinates = Coordinates(self.static)
         self.simplified_nodes = 0
@@ -126,7 +127,7 @@ class _Reader:
         forget_stated_shapes(light)
         name_free_sizes(light)
         try:
-            self.types = infer_types(light)
+            self.types = {name: type.with_sizes(self.equal) for name, type in infer_types(light).items()}
         except TimeoutError as error:
             raise ModelError(
                 f"{self.label}: ONNX's shape inference has no end ({error}); export the model again"

@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import onnx
 
 from superopt.ir.term import Term
+from superopt.onnx_io.forced_sizes import forced_sizes
 from superopt.onnx_io.model import EqualSizes, Model, ModelError
 from superopt.onnx_io.reader import read_model
 from superopt.onnx_io.subgraphs import all_nodes
@@ -49,7 +51,7 @@ def _simplified(
     reserved: frozenset[str],
     label: str,
 ) -> Model:
-    first = model = read_model(source, shapes, simplify=True, reserved=reserved, label=label)
+    first = model = _read(source, shapes, reserved=reserved, label=label)
     total, count = model.simplified_nodes, None
     for _ in range(_MAX_READINGS):
         if not model.simplified_nodes:
@@ -59,11 +61,21 @@ def _simplified(
         before, count = count, sum(1 for _ in all_nodes(proto.graph))
         if before is not None and count >= before:
             break
-        model = read_model(proto, shapes, simplify=True, reserved=reserved, stubs=stubs, weights=model.weights)
+        model = _read(proto, shapes, reserved=reserved, stubs=stubs, weights=model.weights)
         total += model.simplified_nodes
     if model is not first:
         model = replace(model, first=first, assumed_sizes=_both(first.assumed_sizes, model.assumed_sizes))
     return replace(model, simplified_nodes=total)
+
+
+def _read(source: str | Path | onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]] | None, **kinds: Any) -> Model:
+    """Read a model, a second time if sizes turn out to be equal."""
+    model = read_model(source, shapes, simplify=True, **kinds)
+    equal = forced_sizes(model)
+    if not equal:
+        return model
+    again = read_model(source, shapes, simplify=True, equal=equal, **kinds)
+    return replace(again, assumed_sizes=_both(model.assumed_sizes, again.assumed_sizes))
 
 
 def _both(one: Mapping[str, Set[EqualSizes]], other: Mapping[str, Set[EqualSizes]]) -> dict[str, Set[EqualSizes]]:

@@ -51,6 +51,17 @@ def import_unsqueeze(view: NodeView) -> dict[str, Attr]:
     return {"axes": tuple(sorted(distinct(negative(axes, view.rank + len(axes)))))}
 
 
+@importer("Expand")
+def import_expand(view: NodeView) -> dict[str, Attr]:
+    """Read the shape of the result: 1 and a missing axis stand for the operand's size."""
+    shape, own = view.list_input(1), view.shape(0)
+    if shape is None or own is None:
+        raise Unreadable("shape")
+    rank = max(len(shape), len(own))
+    target, operand = ((1,) * (rank - len(sizes)) + sizes for sizes in (shape, own))
+    return {"shape": tuple(have if size == 1 else size for size, have in zip(target, operand, strict=True))}
+
+
 @exporter("Expand")
 def export_expand(e: NodeExport) -> list[onnx.NodeProto]:
     """Write 1 for a free size that the operand has already."""
