@@ -51,11 +51,11 @@ class SizeArithmetic:
                 end += 1
             parts.append(self._part(sizes[at:end]))
             at = end
-        return parts[0] if len(parts) == 1 else self._node("Concat", parts, axis=0)
+        return parts[0] if len(parts) == 1 else self.node("Concat", parts, axis=0)
 
     def scalar(self, size: Size) -> str:
         """Return the name of a tensor of rank 0 with the value `size`. Raises ModelError if it is not available."""
-        return self._node("Squeeze", [self.vector([size])])
+        return self.node("Squeeze", [self.vector([size])])
 
     def _source(self, size: Size) -> str | None:
         """Return the tensor that has the size, None for a number, or an empty text for a size to be computed."""
@@ -72,10 +72,10 @@ class SizeArithmetic:
         name, _, rank = places[0]
         axes = [axis for _, axis, _ in places]
         if axes == list(range(rank)):
-            return self._node("Shape", [name])
+            return self.node("Shape", [name])
         if self._opset >= _FIRST_SHAPE_WITH_RANGE and axes == list(range(axes[0], axes[-1] + 1)):
-            return self._node("Shape", [name], start=axes[0], end=axes[-1] + 1)
-        return self._node("Gather", [self._node("Shape", [name]), self._numbers(*axes)], axis=0)
+            return self.node("Shape", [name], start=axes[0], end=axes[-1] + 1)
+        return self.node("Gather", [self.node("Shape", [name]), self._numbers(*axes)], axis=0)
 
     def _computed(self, size: Size) -> str:
         """Return the name of a list with the one value `size`, a sum of products."""
@@ -88,8 +88,8 @@ class SizeArithmetic:
                 factors.append(self._numbers(abs(count) if total else count))
             value = factors[0]
             for factor in factors[1:]:
-                value = self._node("Mul", [value, factor])
-            total = self._node("Sub" if count < 0 else "Add", [total, value]) if total else value
+                value = self.node("Mul", [value, factor])
+            total = self.node("Sub" if count < 0 else "Add", [total, value]) if total else value
         return total
 
     def _atom(self, atom: Atom) -> str:
@@ -99,9 +99,9 @@ class SizeArithmetic:
         if not is_never_negative(atom.numerator):  # ONNX's Div rounds towards zero, a quotient of sizes down
             if self._opset < _FIRST_MOD:
                 raise ModelError(f"opset {self._opset} has no Mod (new in {_FIRST_MOD}), to compute the size {atom}")
-            remainder = self._node("Mod", [numerator, denominator])
-            numerator = self._node("Sub", [numerator, remainder])
-        return self._node("Div", [numerator, denominator])
+            remainder = self.node("Mod", [numerator, denominator])
+            numerator = self.node("Sub", [numerator, remainder])
+        return self.node("Div", [numerator, denominator])
 
     def _symbol(self, size: Dim) -> str:
         """Return the name of a list with the one value of a symbol, by solving c * symbol + d if no tensor has it."""
@@ -112,14 +112,15 @@ class SizeArithmetic:
             factor, rest = terms.pop(size.terms[0][0], 0), terms.pop((), 0)
             if factor and not terms:
                 value = self._part([dim])
-                value = self._node("Sub", [value, self._numbers(rest)]) if rest else value
-                return self._node("Div", [value, self._numbers(factor)]) if factor != 1 else value
+                value = self.node("Sub", [value, self._numbers(rest)]) if rest else value
+                return self.node("Div", [value, self._numbers(factor)]) if factor != 1 else value
         raise ModelError(f"the size {size} is needed before a tensor has it")
 
     def _numbers(self, *values: int) -> str:
         return self._constant(np.array(values, np.int64), "int64")
 
-    def _node(self, op: str, inputs: Sequence[str], **attributes: int) -> str:
+    def node(self, op: str, inputs: Sequence[str], **attributes: int) -> str:
+        """Return the name of the operator's result. There is one node for all that ask for the same."""
         key = (op, *inputs, *sorted(attributes.items()))
         if key not in self._made:
             self._made[key] = self._emit(op, inputs, attributes)

@@ -63,24 +63,6 @@ def test_attention_reads_biases_and_no_mask(inputs: str) -> None:
     assert term.op == ("com.microsoft::MultiHeadAttention" if "mask" in inputs else "MultiHeadAttention")
 
 
-@pytest.mark.parametrize(
-    ("node", "op"),
-    [
-        ("RotaryEmbedding(x, c, c)", "RotaryEmbedding"),
-        ("RotaryEmbedding<interleaved = 1>(x, c, c)", "RotaryEmbedding"),
-        ("RotaryEmbedding<num_heads = 2>(flat, c, c)", "RotaryEmbedding"),
-        ("RotaryEmbedding(x, table, table, at)", "ai.onnx::RotaryEmbedding"),
-        ("RotaryEmbedding<rotary_embedding_dim = 2>(x, part, part)", "ai.onnx::RotaryEmbedding"),
-    ],
-)
-def test_rotations(node: str, op: str) -> None:
-    body = (
-        "g (float[1, 2, 3, 4] x, float[1, 3, 8] flat, float[1, 3, 2] c, float[1, 3, 1] part, float[9, 2] table,"
-        f" int64[1, 3] at) => (float[] y) {{ y = {node} }}"
-    )
-    assert read(parsed(body, 23)).op == op
-
-
 def test_packed_attention_reads_what_is_added_to_scores() -> None:
     body = (
         "g (float[2, 3, 4] x, float[4, 12] w, float[12] b, float[1, 2, 3, 3] added) => (float[] y)"

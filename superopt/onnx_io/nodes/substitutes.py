@@ -13,7 +13,7 @@ _OWN_DOMAIN = "com.microsoft"
 
 
 class Substitute(NamedTuple):
-    """An operator on the same operands; the domain "" is that of ONNX, to which a runtime may add operators."""
+    """An operator, as a rule on the same operands; the domain "" is ONNX's, to which a runtime may add operators."""
 
     op: str
     domain: str = ""
@@ -32,4 +32,6 @@ def substitute(operator: Term) -> Substitute | None:
         if scale is not None and (scale.type is None or len(scale.type.shape or ()) == 1):
             attributes = {"axis": -1, "epsilon": operator.attr("epsilon")}
             return Substitute("SimplifiedLayerNormalization", attributes=attributes)
+    if operator.op == "RotaryEmbedding":  # new in ONNX 23; its operands are those that `forms.attention` gives it
+        return Substitute("RotaryEmbedding", _OWN_DOMAIN, dict(operator.attrs))
     return None

@@ -9,10 +9,9 @@ import onnx
 
 from superopt.ir.dim import Size, floor_div
 from superopt.ir.operator import OPERATORS
-from superopt.ir.term import Attr
 from superopt.onnx_io.model import ModelError
 from superopt.onnx_io.nodes.derived_exporter import export_derived
-from superopt.onnx_io.nodes.derived_importer import check_rest, import_derived
+from superopt.onnx_io.nodes.derived_importer import import_derived
 from superopt.onnx_io.nodes.forms.registry import exporter, importer
 from superopt.onnx_io.nodes.node_export import NodeExport
 from superopt.onnx_io.nodes.view import Canonical, NodeView, Unreadable
@@ -59,13 +58,3 @@ def export_attention(e: NodeExport) -> list[onnx.NodeProto]:
     if len(e.inputs) == OPERATORS[e.term.op].inputs[1]:
         e.inputs[-1:] = ["", e.inputs[-1]] if e.term.op == "MultiHeadAttention" else ["", "", e.inputs[-1]]
     return export_derived(e)
-
-
-@importer("RotaryEmbedding")
-def import_rotary(view: NodeView) -> dict[str, Attr]:
-    """Read the number of heads, 0 if it is absent. Positions, and a part that is not rotated, have no definition."""
-    attrs: dict[str, Attr] = {"interleaved": view.integer("interleaved", 0), "num_heads": view.integer("num_heads", 0)}
-    if view.integer("rotary_embedding_dim", 0) or len(view.inputs) != 3:
-        raise Unreadable("positions")
-    check_rest(view, OPERATORS["RotaryEmbedding"])
-    return attrs
