@@ -18,11 +18,12 @@ from superopt.ops.typing import IllTyped, Need, floats, need_at_most, need_equal
 
 def _rotary_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
     (x, cos, sin), heads = shapes, attrs["num_heads"]
-    if len(cos) != 3 or len(sin) != 3 or len(x) != (3 if heads else 4):
+    has_axis = heads == 0  # a symbol stands for 1 or more
+    if len(cos) != 3 or len(sin) != 3 or len(x) != (4 if has_axis else 3):
         raise IllTyped(
             "RotaryEmbedding needs (batch, sequence, half) twice, and heads along an axis or as an attribute"
         )
-    if heads:
+    if not has_axis:
         need_at_most(need, 1, heads)
         size = floor_div(x[2], heads)
         need_equal(need, x[2], size * heads)

@@ -28,10 +28,12 @@ from superopt.generate.families.rearrange import REARRANGE
 from superopt.generate.families.recurrent import RECURRENT
 from superopt.generate.families.reductions import REDUCTIONS
 from superopt.generate.families.resize import RESIZE
+from superopt.generate.families.rotary import ROTARY
 from superopt.generate.families.rows import ROWS
 from superopt.generate.families.scalar import SCALAR
 from superopt.generate.families.select import SELECT
 from superopt.generate.families.selections import SELECTIONS
+from superopt.generate.families.shared_heads import SHARED_HEADS
 from superopt.generate.families.shifted import SHIFTED
 from superopt.generate.families.spread import SPREAD
 from superopt.generate.families.strides import STRIDES
@@ -73,6 +75,8 @@ FAMILIES: tuple[Family, ...] = (
     *STRIDES,
     *BORDERS,
     *FUSED,
+    *ROTARY,
+    *SHARED_HEADS,
     *RECURRENT,
     *TASO,
     *WIDE,

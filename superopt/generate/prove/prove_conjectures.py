@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from superopt.generate.conjectures.ground_equation import GroundEquation, operators
 from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.generate.generalise.equation_to_rule import generalise
+from superopt.generate.generalise.kept_axes import with_kept_axes
 from superopt.generate.generalise.narrower import narrower, with_equal_parts
 from superopt.generate.generalise.sampling_check import SamplingCheck
 from superopt.generate.minimise.usefulness import is_usable, is_weak
@@ -113,7 +114,7 @@ class ConjectureProver:
     def _verdict(self, schema: Schema, equation: GroundEquation) -> tuple[Schema, Verdict]:
         """Return the verdict on the rule. If it is not proven, narrower forms are tried."""
         forms = narrower(schema, equation) if equation.family.targets else (schema,)
-        forms = itertools.chain(forms, with_equal_parts(schema, equation))
+        forms = itertools.chain(forms, with_equal_parts(schema, equation), with_kept_axes(schema, equation))
         verdicts: list[tuple[Schema, Verdict]] = []
         for form in forms:
             verdicts.append((form, self.prover(form.rule, form.base)))
