@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from superopt.optimizer.option_values import SAMPLES, as_list, check_shapes, whole
 
 if TYPE_CHECKING:
     from superopt.optimizer.input_data import InputData
@@ -37,7 +40,16 @@ class CheckOptions:
     certificate: Path | None = None
 
     def __post_init__(self) -> None:
-        if not self.seconds > 0:
-            raise ValueError(f"seconds must be positive, not {self.seconds}")
+        if not (isinstance(self.seconds, Real) and self.seconds > 0):
+            raise ValueError(f"seconds must be positive, not {self.seconds!r}")
+        object.__setattr__(self, "seed", whole("seed", self.seed))
         if self.seed < 0:
             raise ValueError(f"seed must not be negative, not {self.seed}")
+        check_shapes(self.shapes)
+        object.__setattr__(self, "inputs", as_list("inputs", self.inputs, *SAMPLES))
+        for field_name in ("witness", "certificate"):
+            path = getattr(self, field_name)
+            if isinstance(path, str):
+                object.__setattr__(self, field_name, Path(path))
+            elif not isinstance(path, (Path, type(None))):
+                raise ValueError(f"{field_name} must be a path, not {path!r}")

@@ -33,6 +33,7 @@ from superopt.temporary import temporary_folder
 __all__ = ["finish", "optimize", "optimize_here"]
 
 Model = str | Path | onnx.ModelProto
+_OTHERS = ("example_inputs", "report", "progress")  # arguments besides options
 
 
 def optimize(
@@ -41,7 +42,7 @@ def optimize(
     options: Options | None = None,
     *,
     example_inputs: Sequence[Any] | None = None,
-    report: Path | None = None,
+    report: str | Path | None = None,
     progress: Callable[[str], None] | None = None,
     finder: Finder = remembered_search,
     timer: Timer | None = None,
@@ -69,8 +70,9 @@ def optimize(
     ModelError (unreadable model), RulesError, RuntimeUnavailable, InputError (shapes that the model does not take),
     DeviceError, OutputError (a file that cannot be written, or that is also another file of the run).
     """
-    options = with_settings(options or Options(), settings, ("example_inputs", "report", "progress"))
+    options = with_settings(Options() if options is None else options, settings, _OTHERS)
     check_files(model, out)
+    report = _path(report)
     if is_torch(model):
         warn_of_training(model)
         model = from_torch(model, example_inputs)

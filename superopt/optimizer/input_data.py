@@ -44,7 +44,7 @@ def load_inputs(data: InputData, specs: Sequence[InputSpec]) -> Feeds:
 
     def check(name: str, shape: tuple[int, ...]) -> None:
         if name not in by_name:
-            near = difflib.get_close_matches(name, by_name)
+            near = difflib.get_close_matches(str(name), by_name)
             kind = "did you mean" if near else "inputs:"
             names = ", ".join(near or by_name) or "none"
             raise InputError(f"{label}there is no input {name!r} ({kind} {names}{'?' if near else ''})")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from superopt.choices import EXECUTION_PROVIDERS, FIRST_OPSET, MOST_THREADS, RUNTIMES
+from superopt.optimizer.option_values import SAMPLES, as_list, check_at_least, check_shapes, whole
 from superopt.search.cost.device import Device, find_device
 from superopt.search.strategy.efforts import EFFORTS
 from verify.stability.classes import LEVELS
@@ -119,16 +121,18 @@ class Options:
             value = getattr(self, field_name)
             if value not in choices:
                 raise ValueError(f"unknown {_CHOICES[field_name]} {value!r} ({', '.join(choices)})")
+        for field_name in _WHOLE:
+            value = getattr(self, field_name)
+            if not (value is None and field_name in _OPTIONAL):
+                object.__setattr__(self, field_name, whole(field_name, value))
         for field_name, least in _MINIMA.items():
             value = getattr(self, field_name)
-            if value is not None and not isinstance(value, (int, float)):
-                raise ValueError(f"{field_name} must be a number, not {value!r}")
-            if value is not None and not value >= least:  # NaN is refused as well
-                raise ValueError(f"{field_name} must be at least {least}, not {value}")
+            if not (value is None and field_name in _OPTIONAL):
+                check_at_least(field_name, value, least)
         if self.threads > MOST_THREADS:
             raise ValueError(f"threads must be at most {MOST_THREADS} on this machine, not {self.threads}")
-        if isinstance(self.inputs, Mapping):  # one sample
-            object.__setattr__(self, "inputs", (self.inputs,))
+        for field_name, (types, expected) in _LISTS.items():
+            object.__setattr__(self, field_name, as_list(field_name, getattr(self, field_name), types, expected))
         if self.target_opset is not None:
             from superopt.onnx_io.opset import NEWEST_OPSET  # imports here: the command line's help needs defaults only
 
@@ -136,13 +140,11 @@ class Options:
                 raise ValueError(f"opset must be {FIRST_OPSET} to {NEWEST_OPSET}, not {self.target_opset}")
         if self.effort > EFFORTS:
             raise ValueError(f"effort must be at most {EFFORTS}, not {self.effort}")
-        if self.timeout is not None and not 0 < self.timeout <= threading.TIMEOUT_MAX:
-            raise ValueError(f"timeout must be a positive number of seconds, not {self.timeout}")
-        if self.shapes:
-            from superopt.runtime import check_given  # as above
-
-            for name, shape in self.shapes.items():
-                check_given(name, shape)
+        if self.timeout is not None and not (
+            isinstance(self.timeout, Real) and 0 < self.timeout <= threading.TIMEOUT_MAX
+        ):
+            raise ValueError(f"timeout must be a positive number of seconds, not {self.timeout!r}")
+        check_shapes(self.shapes)
         if self.target == "openvino" and self.ep == "cuda":
             raise ValueError("OpenVINO runs on the CPU: ep must be auto or cpu")
         if self.target_absent and (self.cost != "analytic" or self.device is None):
@@ -193,5 +195,12 @@ _CHOICES = {
     "numerics": "class of numerics",
     "cost": "source of costs",
     "domains": "choice of domains",
+}
+_WHOLE = ("threads", "seed", "effort", "samples", "target_opset")
+_OPTIONAL = ("budget", "target_opset")  # numbers that may be None
+_LISTS: dict[str, tuple[tuple[type, ...], str]] = {
+    "add_rules": ((str, Path), "files or folders of rules"),
+    "skip_rules": ((str,), "ids of rules"),
+    "inputs": SAMPLES,
 }
 _MINIMA = {"threads": 0, "seed": 0, "budget": 0, "alpha": 1, "effort": 1, "samples": 1}

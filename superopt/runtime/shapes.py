@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from typing import NamedTuple, TypeAlias
 
 import onnx
@@ -81,8 +82,14 @@ def _parse_size(text: str) -> int | SizeRange:
 
 
 def check_given(name: str, shape: GivenShape) -> None:
-    """Raise InputError for a negative size, a range that does not go from 1 or more upwards, or too many elements."""
+    """Raise InputError if `shape` is not of its type, for a negative size, an empty range, or too many elements."""
+    if not isinstance(shape, (tuple, list)):
+        raise InputError(f"the shape of input {name} is {shape!r}, not a tuple of sizes")
     for size in shape:
+        if not all(isinstance(end, Integral) for end in (size if isinstance(size, tuple) else (size,))):
+            raise InputError(
+                f"the shape of input {name} has the size {size!r}; a size is a whole number, or a tuple of two"
+            )
         if isinstance(size, tuple):
             if len(size) != 2 or not 1 <= size[0] <= size[1]:
                 raise InputError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,8 +33,16 @@ def test_a_model_that_is_not_taken(
 def test_other_arguments_that_are_not_taken() -> None:
     with pytest.raises(TypeError, match=r"options must be superopt\.Options, not dict"):
         superopt.optimize(lora(), None, {"ep": "cpu"})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"options must be superopt\.Options, not dict"):
+        superopt.optimize(lora(), None, {})  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="out must be a path or None, not Options"):
         superopt.optimize(lora(), superopt.Options())  # type: ignore[arg-type]
+
+
+def test_the_report_may_be_named_by_text(tmp_path: Path) -> None:
+    folder = str(tmp_path)
+    with pytest.raises(superopt.OutputError, match="is a directory"):
+        superopt.optimize(lora(), report=folder)
 
 
 @pytest.mark.parametrize(

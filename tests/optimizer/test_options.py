@@ -48,6 +48,13 @@ def test_an_option_that_does_not_exist_is_refused() -> None:
         ("threads", 10**6, "threads must be at most"),
         ("threads", "4", "threads must be a number, not '4'"),
         ("budget", "long", "budget must be a number, not 'long'"),
+        ("threads", None, "threads must be a number, not None"),
+        ("threads", 1.5, "threads must be a whole number, not 1.5"),
+        ("samples", math.inf, "samples must be a whole number, not inf"),
+        ("target_opset", "17", "target_opset must be a number, not '17'"),
+        ("alpha", None, "alpha must be a number, not None"),
+        ("timeout", "1h", "timeout must be a positive number of seconds, not '1h'"),
+        ("timeout", math.nan, "timeout must be a positive number of seconds, not nan"),
         ("seed", -1, "seed must be at least 0"),
         ("budget", -1.0, "budget must be at least 0"),
         ("budget", math.nan, "budget must be at least 0, not nan"),
@@ -56,6 +63,14 @@ def test_an_option_that_does_not_exist_is_refused() -> None:
         ("effort", 99, "effort must be at most"),
         ("samples", 0, "samples must be at least 1"),
         ("shapes", {"x": (1, -1)}, "the shape of input x has a negative size: 1x-1"),
+        ("shapes", (1, 3), "shapes must be a dictionary of shapes by input, not (1, 3)"),
+        ("shapes", {"x": 1}, "the shape of input x is 1, not a tuple of sizes"),
+        ("shapes", {"x": (1, "N")}, "the shape of input x has the size 'N'; a size is a whole number"),
+        ("shapes", {"x": (1.5, 8)}, "the shape of input x has the size 1.5"),
+        ("shapes", {"x": ([1, 8], 8)}, "the shape of input x has the size [1, 8]"),
+        ("inputs", [5], "inputs must be .npz files or arrays by name, not [5]"),
+        ("add_rules", 5, "add_rules must be files or folders of rules, not 5"),
+        ("skip_rules", None, "skip_rules must be ids of rules, not None"),
         ("target_absent", True, "target_absent needs analytic costs"),
     ],
 )
@@ -65,9 +80,18 @@ def test_a_value_that_cannot_be_used_is_refused_in_one_line(name: str, value: ob
     assert message in str(refused.value) and "\n" not in str(refused.value)
 
 
-def test_values_of_one_sample_need_no_list() -> None:
+def test_a_single_value_needs_no_list() -> None:
     sample = {"x": np.ones(2)}
     assert Options(inputs=sample).inputs == (sample,) and Options(inputs=[sample]).inputs == [sample]
+    assert Options(inputs="sample.npz").inputs == ("sample.npz",)  # not ten files of one letter
+    assert Options(add_rules="mine").add_rules == ("mine",)
+    assert Options(skip_rules="merge").skip_rules == ("merge",)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    options = Options(threads=np.int64(1), seed=np.uint8(3), budget=np.float32(2.5), target_opset=np.int32(17))
+    assert options == Options(threads=1, seed=3, budget=2.5, target_opset=17)
+    assert type(options.threads) is int
 
 
 def test_a_device_is_a_description_a_file_or_a_name(tmp_path: Path) -> None:
