@@ -70,13 +70,24 @@ def copy_original(source: Source, out: Path) -> None:
         return
     if source.path is None:
         save_model(source.proto, out)
-    elif source.external_files and out.resolve().parent != source.path.resolve().parent:
+    elif source.external_files and not _finds_weights(source, out):
         whole = onnx.ModelProto()
         whole.CopyFrom(source.proto)
         load_external_data(whole, source.path)
         save_model(whole, out)
     else:
         write_whole(out, source.content())
+
+
+def _finds_weights(source: Source, out: Path) -> bool:
+    """Return True if the model's file would find its weights in other files as `out`, too.
+
+    Locations are relative to the folder of the name that was read, which may be a link to another folder. Runtimes
+    refuse weights that are elsewhere, also by links, unless the model is a link to there.
+    """
+    folder = out.resolve().parent
+    is_beside = source.path is not None and folder == source.path.parent.resolve()
+    return is_beside and all(file.is_relative_to(folder) for file in source.external_files)
 
 
 def unread_weights(source: Source, out: Path) -> list[str]:

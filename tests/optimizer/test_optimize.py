@@ -278,6 +278,28 @@ def test_kept_original_brings_its_external_weights(tmp_path: Path, lora_rules: P
     )
 
 
+@pytest.mark.parametrize("whole", [True, False], ids=["model and weights", "model only"])
+@pytest.mark.parametrize("target", ["links", "blobs"])
+def test_kept_original_finds_its_weights_beside_links(
+    tmp_path: Path, lora_rules: Path, whole: bool, target: str
+) -> None:
+    """The model is a link into another folder, as in caches; its weights are beside the link, or links themselves."""
+    links, blobs = tmp_path / "links", tmp_path / "blobs"
+    links.mkdir()
+    blobs.mkdir()
+    onnx.save_model(lora(), blobs / "model.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    (links / "model.onnx").symlink_to("../blobs/model.onnx")
+    if whole:
+        os.rename(blobs / "w.bin", blobs / "0123")
+        (links / "w.bin").symlink_to("../blobs/0123")
+    else:
+        os.rename(blobs / "w.bin", links / "w.bin")
+    out = tmp_path / target / "out.onnx"
+    assert not run_optimize(links / "model.onnx", out, lora_rules, timer=slower).changed
+    x = np.ones((16, 64), np.float32)
+    np.testing.assert_array_equal(outputs(out, {"x": x})[0], outputs(links / "model.onnx", {"x": x})[0])
+
+
 def test_a_failing_write_leaves_nothing(saved: Path, tmp_path: Path, lora_rules: Path) -> None:
     """Neither a part of the new file, nor a changed old one, nor a temporary one."""
     out = tmp_path / "fast.onnx"
