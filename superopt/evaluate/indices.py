@@ -194,6 +194,10 @@ class _Memory:
 
     def __init__(self, x: Array, start: int, sizes: Sequence[int], steps: Sequence[int]) -> None:
         known = x.__array_interface__
+        if (
+            x.dtype.isbuiltin != 1
+        ):  # a type of ml_dtypes: the interface has no name for it, or one that NumPy cannot read
+            known = {**known, "typestr": f"|V{x.itemsize}", "descr": [("", f"|V{x.itemsize}")]}
         pointer, constant = known["data"]
         self.base = x
         self.__array_interface__ = {
@@ -203,9 +207,7 @@ class _Memory:
 
 def _strided(x: Array, start: int, sizes: Sequence[int], steps: Sequence[int]) -> Array:
     result = np.asarray(_Memory(x, start, sizes, steps))
-    if result.dtype != x.dtype:  # ml_dtypes' types have no name in the interface
-        result = result.view(x.dtype)
-    return result
+    return result if result.dtype == x.dtype else result.view(x.dtype)
 
 
 def _gathered(

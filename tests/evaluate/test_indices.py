@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -49,6 +50,17 @@ def test_affine_reads_copy_nothing(stacked: int) -> None:
     i, j = _grid(2, 4)
     found = read(x, (4, 5), (1 + 2 * i, 4 - j), 2, stacked, False)
     assert np.array_equal(found, x[..., 1::2, :0:-1]) and np.shares_memory(found, x)
+
+
+@pytest.mark.parametrize(
+    "name", ["bfloat16", "int4", "float8_e8m0fnu", "float8_e4m3fn", "float8_e5m2", "float8_e5m2fnuz"]
+)
+def test_types_that_numpy_does_not_know_are_read_as_views(name: str) -> None:
+    x = np.array([[1, 2, 4], [1, 1, 2]], getattr(ml_dtypes, name))
+    i, j = _grid(3, 2)
+    found = read(x, (2, 3), (j, i), 2, 0, False)
+    assert found.dtype == x.dtype and np.shares_memory(found, x)
+    assert np.array_equal(found.astype(np.float32), x.astype(np.float32).T)
 
 
 def test_other_reads_gather() -> None:
