@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -89,13 +90,17 @@ def sorted_nodes(graph: onnx.GraphProto, label: str, around: Iterable[str] = ())
 
     `around` are the outer tensors that a body may capture.
 
-    Raises ModelError (its message begins with `label`) for a tensor that nothing defines or two nodes define, and
+    Raises ModelError (its message begins with `label`) for a tensor that nothing defines or that is defined twice, and
     for a cycle.
     """
     dense = {tensor.name for tensor in graph.initializer}
     sparse = {tensor.values.name for tensor in graph.sparse_initializer}
     for name in dense & sparse:  # ONNX Runtime takes the sparse one
         raise ModelError(f"{label}: weight {name!r} is given twice, once as a sparse one")
+    weights = (*graph.initializer, *(tensor.values for tensor in graph.sparse_initializer))
+    for name, count in Counter(tensor.name for tensor in weights).items():
+        if name and count > 1:  # ONNX Runtime takes the first one, and says that it takes the last
+            raise ModelError(f"{label}: weight {name!r} is given twice; remove one of them")
     given = {value.name for value in graph.input} | dense | sparse
     given.update(around)
     nodes = list(graph.node)

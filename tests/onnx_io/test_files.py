@@ -147,6 +147,16 @@ def test_a_dense_and_a_sparse_weight_of_one_name() -> None:
         read_model(proto)
 
 
+def test_two_weights_of_one_name() -> None:
+    """ONNX Runtime takes the first of them, and says that it takes the last."""
+    proto = parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }'
+    )
+    proto.graph.initializer.append(helper.make_tensor("w", TensorProto.FLOAT, [2], [3.0, 4.0]))
+    with pytest.raises(ModelError, match="weight 'w' is given twice"):
+        read_model(proto)
+
+
 def test_malformed_tensors() -> None:
     model = onnx.ModelProto()
     model.CopyFrom(MODEL)
