@@ -31,7 +31,9 @@ class Program(click.Command):
             code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
             if not standalone_mode:
                 return code
-        except click.Abort:
+        except click.Abort as abort:
+            if isinstance(abort.__cause__, EOFError):  # of a damaged file: no answer is read from a user here
+                raise abort.__cause__ from None
             if not standalone_mode:
                 raise
             click.echo("interrupted", err=True)

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from superopt.cli import main, optimize_main
+from superopt.cli.click_commands import Program
 from superopt.cli.file_names import shown_rules
 from superopt.rulebook.loading import load_rules, shipped_rules
 
@@ -81,3 +82,13 @@ def test_shipped_is_a_word_for_the_shipped_rules(tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     assert len(run("rules", "list", "shipped").stdout.splitlines()) == len(load_rules())
     assert [shown_rules(path) for path in (shipped_rules(), tmp_path)] == ["shipped", str(tmp_path)]
+
+
+def test_the_end_of_a_damaged_file_is_no_interruption() -> None:
+    """Click takes both for the end of the user's input."""
+
+    def damaged() -> None:
+        raise EOFError("marshal data too short")
+
+    result = CliRunner().invoke(Program("damaged", callback=damaged))
+    assert isinstance(result.exception, EOFError) and "interrupted" not in result.stderr
