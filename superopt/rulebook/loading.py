@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import ChainMap
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -22,6 +23,8 @@ __all__ = [
 
 CERTIFICATES = "certificates.jsonl"
 TIMES = "times.json"  # rule id -> seconds of the prover
+# Errors of reading JSON of another form; RecursionError: brackets in brackets, thousands deep.
+_OTHER_FORM = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 class RulesError(ValueError):
@@ -170,24 +173,24 @@ class Certificates(Mapping[Rule, Certificate]):
         self._entries: dict[str, list[_Entry]] = {}
         self._admitted: dict[Rule, _Entry] = {}
         self._read: dict[Rule, Certificate] = {}
-        lines = source.read_text(encoding="utf-8").splitlines() if source.is_file() else []
-        for number, line in enumerate(lines, 1):
+        for number, encoded in enumerate(source.read_bytes().splitlines() if source.is_file() else (), 1):
             try:
+                line = encoded.decode()
                 data = json.loads(line)
                 signatures = [proof["signature"] for proof in data["proofs"]]
                 entry = _Entry(number, line, data["text"], data["kernel"], signatures)
                 self._entries.setdefault(data["rule"], []).append(entry)
-            except (ValueError, KeyError, TypeError) as error:
+            except _OTHER_FORM as error:
                 raise self._unreadable(number) from error
 
     def _unreadable(self, number: int) -> RulesError:
         return RulesError(f"{self._source}:{number}: not a certificate")
 
     def _certificate(self, entry: _Entry) -> Certificate:
-        try:
-            return Certificate.from_json(entry.line)
-        except (ValueError, KeyError, TypeError) as error:
-            raise self._unreadable(entry.number) from error
+        certificate = _certificate(entry.line)
+        if certificate is None:
+            raise self._unreadable(entry.number)
+        return certificate
 
     def __getitem__(self, rule: Rule) -> Certificate:
         """Return the certificate of an admitted rule.
@@ -233,13 +236,22 @@ def certificate_lines(path: Path) -> dict[tuple[str, str], str]:
     A missing file has none, and a damaged line is left out.
     """
     found = {}
-    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
-        try:
-            certificate = Certificate.from_json(line)
-        except (ValueError, KeyError, TypeError):
-            continue
-        found[certificate.rule, certificate.text] = line
+    for encoded in path.read_bytes().splitlines() if path.is_file() else ():
+        with contextlib.suppress(UnicodeDecodeError):
+            line = encoded.decode()
+            if (certificate := _certificate(line)) is not None:
+                found[certificate.rule, certificate.text] = line
     return found
+
+
+def _certificate(line: str) -> Certificate | None:
+    """Return the certificate that a line of JSON is; None if it is none."""
+    try:
+        found = Certificate.from_json(line)
+    except _OTHER_FORM:
+        return None
+    texts = (found.rule, found.text, found.kernel, found.solver, found.analysis)
+    return found if all(isinstance(text, str) for text in texts) else None
 
 
 def certified_rules(path: Path | None = None) -> tuple[list[Listed], Certificates]:

@@ -18,7 +18,7 @@ from superopt.ir.pattern import match
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term
 from superopt.ir.types import TensorType
-from superopt.rulebook.loading import RulesError, certified_rules, shipped_rules
+from superopt.rulebook.loading import RulesError, certificate_lines, certified_rules, shipped_rules
 from tests.support.certified import certified, vouched
 from tests.support.models import LORA_RULES, lora
 from verify import proof_book
@@ -188,9 +188,26 @@ def test_another_kernels_certificate_is_refused(tmp_path: Path, lora_rules: Path
     refused(optimize(tmp_path, lora_rules), f"{lora_rules}:", "certified by another kernel")
 
 
-def test_what_cannot_be_read_is_refused(tmp_path: Path, lora_rules: Path) -> None:
-    (tmp_path / "lora.certificates.jsonl").write_text("{}\n")
+@pytest.mark.parametrize("content", [b"{}", b"\xff\xfe", b"[" * 100_000], ids=["empty", "no text", "deep"])
+def test_what_cannot_be_read_is_refused(tmp_path: Path, lora_rules: Path, content: bytes) -> None:
+    path = tmp_path / "lora.certificates.jsonl"
+    path.write_bytes(content + b"\n" + path.read_bytes())
     refused(optimize(tmp_path, lora_rules), "lora.certificates.jsonl:1: not a certificate; prove it anew: ")
+    assert run("verify", "--certify", lora_rules).exit_code == 0
+    assert optimize(tmp_path, lora_rules).exit_code == 0
+
+
+@pytest.mark.parametrize(("field", "value"), [("solver", {}), ("analysis", 5), ("conditions", [{}]), ("stability", [])])
+def test_what_has_other_types_is_no_certificate(tmp_path: Path, field: str, value: object) -> None:
+    rule = parse_rule("Relu(Relu(x)) = Relu(x) @ x[_]")
+    data = json.loads(vouched(rule)[rule].to_json())
+    (data if field in data else data["proofs"][0])[field] = value
+    path = tmp_path / "mine.rules"
+    path.write_text(f"{show_rule(rule)}\n")
+    (tmp_path / "mine.certificates.jsonl").write_text(json.dumps(data))
+    with pytest.raises(RulesError, match=r"mine\.certificates\.jsonl:1: not a certificate"):
+        certified_rules(path)[1][rule]
+    assert certificate_lines(tmp_path / "mine.certificates.jsonl") == {}
 
 
 def test_a_certificate_is_read_where_it_is_asked_for(tmp_path: Path) -> None:
