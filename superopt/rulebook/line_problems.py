@@ -7,15 +7,18 @@ import functools
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from superopt.ir.infer import OPERATORS
 from superopt.ir.notation import NotationError, parse_rule, parse_signature
 from superopt.ir.pattern import pattern_names
 from superopt.ir.rule import Rule, Signature
+from superopt.ir.term import topological
 
 __all__ = ["LineProblem", "parsed"]
 
 _SHOWN = 100  # characters of a long line that are shown around the column
+_MOST_NESTED = 100  # brackets in brackets; rules have a tenth of it
 _COLUMN = re.compile(r"column (\d+): (.*)", re.DOTALL)
 _ATTRIBUTES = re.compile(r"(?P<op>\S+): unknown operator or missing attribute '(?P<name>.*)'")
 _INPUTS = re.compile(r"(?P<op>\S+) does not take \d+ inputs")
@@ -52,6 +55,8 @@ def parsed(line: str) -> Rule | LineProblem:
 
     Lines are remembered: a process that optimizes several models reads the same rules for each of them.
     """
+    if (column := _too_deep(line)) is not None:
+        return LineProblem(line, column, f"brackets are nested more than {_MOST_NESTED} deep")
     try:
         rule = _rule(line)
     except NotationError as error:
@@ -62,12 +67,25 @@ def parsed(line: str) -> Rule | LineProblem:
         return LineProblem(line, None if at is None else at.start(), str(error))
     except AssertionError:
         return LineProblem(line, None, "a signature lists the sizes of a variable in brackets: x[_,_]")
+    for term in topological((*rule.lhs, *rule.rhs)):
+        if term.op in OPERATORS and None in term.inputs[: OPERATORS[term.op].inputs[0]]:
+            at = re.search(rf"(?<![\w:.]){re.escape(term.op)}\b", line)
+            message = f"{term.op} needs input {term.inputs.index(None) + 1}; _ leaves out optional ones"
+            return LineProblem(line, None if at is None else at.start(), message)
     variables, attributes = _names(rule)
     for signature in rule.signatures:
         problem = _of_signature(line, signature, variables, attributes)
         if problem is not None:
             return problem
     return rule
+
+
+def _too_deep(line: str) -> int | None:
+    """Return the column of a bracket inside too many others: parsers and provers are recursive."""
+    if sum(map(line.count, "([")) <= _MOST_NESTED:
+        return None
+    depths = accumulate((mark in "([") - (mark in ")]") for mark in line)
+    return next((column for column, depth in enumerate(depths) if depth > _MOST_NESTED), None)
 
 
 def _rule(line: str) -> Rule:

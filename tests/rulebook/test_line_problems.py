@@ -24,6 +24,7 @@ from superopt.rulebook.loading import RuleSyntaxError, load_rules, read_all_rule
         ("Relu(x) = qqqqqq(x)", 10, "there is no operator qqqqqq"),
         ("Transpose[prem=[1, 0]](x) = x", 10, "Transpose has no attribute prem; did you mean perm?"),
         ("Clip[min=0](x) = x", 5, "Clip has no attribute min; it takes bound_high, bound_low"),
+        ("Neg(Add(x, _)) = Add(_, x)", 4, "Add needs input 2; _ leaves out optional ones"),
         ("Relu[axis=1](x) = x", 5, "Relu has no attribute axis; it takes none"),
         ("Relu(Transpose(x)) = x", 5, "Transpose needs the attribute perm: Transpose[perm=...](...)"),
         ("x = Relu(Sub(x))", 9, "Sub does not take 1 inputs"),
@@ -45,6 +46,15 @@ def test_column_and_message(line: str, column: int | None, message: str) -> None
     if column is not None and problem.column == column:
         shown, caret = problem.lines()
         assert (shown, caret.index("^")) == (line, column)
+
+
+@pytest.mark.parametrize(
+    ("line", "column"),
+    [(f"{'Neg(' * 5000}x{')' * 5000} = x", 403), (f"Transpose[perm={'[' * 5000}0{']' * 5000}](x) = x", 114)],
+)
+def test_brackets_that_no_parser_can_follow(line: str, column: int) -> None:
+    assert parsed(line) == LineProblem(line, column, "brackets are nested more than 100 deep")
+    assert isinstance(parsed(f"{'Neg(' * 100}x{')' * 100} = x"), Rule)
 
 
 def test_a_long_line_is_cut_around_the_column() -> None:
