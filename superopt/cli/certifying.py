@@ -72,6 +72,6 @@ def _read_times(path: Path) -> dict[str, float]:
     """Return the seconds of an earlier run; none if there is no readable file."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -122,5 +122,5 @@ def count_steps(path: Path) -> Counter[str]:
         trace = json.loads(path.read_text(encoding="utf-8"))
         rewrites = [[str(step["id"]) for step in rewrite["steps"]] for rewrite in trace["rewrites"]]
         return Counter(step for places in trace["passes"] for at in places for step in rewrites[at["rewrite"]])
-    except (ValueError, LookupError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise TraceError(f"{path}: not a trace of optimize; `optimize --trace FILE` writes one") from error

@@ -29,6 +29,9 @@ from verify.verdict import NUMERICS, Proved
 
 __all__ = ["ReportError", "collect"]
 
+# Errors of reading JSON of another form; RecursionError: brackets in brackets, thousands deep.
+_OTHER_FORM = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+
 
 class ReportError(ValueError):
     """A file beside the rules cannot be read; the message is one line that names it."""
@@ -71,10 +74,13 @@ def _program() -> str:
 
 
 def _lines(path: Path) -> list[tuple[str, str]]:
-    """Return the place (for messages) and the text of each non-empty line."""
+    """Return the place (for messages) and the text of each non-empty line. Raises ReportError."""
     if not path.is_file():
         return []
-    lines = path.read_text(encoding="utf-8").splitlines()
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise ReportError(f"{path}: holds bytes that are no text in UTF-8") from error
     return [(f"{path}:{number}", line) for number, line in enumerate(lines, 1) if line.strip()]
 
 
@@ -83,7 +89,7 @@ def _times(path: Path) -> dict[str, float]:
         return {}
     try:
         return {rule: float(seconds) for rule, seconds in json.loads(path.read_text(encoding="utf-8")).items()}
-    except (ValueError, TypeError, AttributeError) as error:
+    except _OTHER_FORM as error:
         raise ReportError(f"{path}: not the prover's times: {error}") from error
 
 
@@ -145,7 +151,7 @@ def _candidates(path: Path) -> list[RefusedCandidate]:
                     confirmation=ShownConfirmation(**confirmation) if confirmation else None,
                 )
             )
-        except (ValueError, KeyError, TypeError) as error:
+        except _OTHER_FORM as error:
             raise ReportError(f"{place}: not a refused candidate: {error}") from error
     return found
 
@@ -190,5 +196,5 @@ def _stages(path: Path) -> dict[str, dict[str, int]]:
         data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         stages = {**data["families"], "total": data["total"]}
         return {family: {stage: int(count) for stage, count in of.items()} for family, of in stages.items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except _OTHER_FORM as error:
         raise ReportError(f"{path}: not a summary of the generator: {error}") from error

@@ -248,7 +248,8 @@ def test_progress_is_on_stderr(
 
 def test_what_is_unusable_is_one_line(rules: Path, twice: Path, tmp_path: Path) -> None:
     broken, listing, loose = tmp_path / "broken.json", tmp_path / "list.json", tmp_path / "loose.json"
-    empty = tmp_path / "empty.json"
+    empty, deep = tmp_path / "empty.json", tmp_path / "deep.json"
+    deep.write_text("[" * 100_000)
     empty.write_text("{}")
     broken.write_text('{"schema_version": 1,')
     listing.write_text("[]")
@@ -268,6 +269,7 @@ def test_what_is_unusable_is_one_line(rules: Path, twice: Path, tmp_path: Path) 
         ((twice, "--rules", rules, "--trace", broken), "broken.json: not a trace"),
         ((twice, "--rules", rules, "--trace", listing), "list.json: not a trace"),
         ((twice, "--rules", rules, "--trace", loose), "loose.json: not a trace"),
+        ((twice, "--rules", rules, "--trace", deep), "deep.json: not a trace"),
         ((twice, "--rules", rules, "--trace", twice), "twice.onnx: not a trace"),
     ):
         result = run(*arguments)

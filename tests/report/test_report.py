@@ -266,9 +266,10 @@ def test_what_is_said_of_the_tests_is_so(report: Report, pages: Pages) -> None:
     assert f"{len(OPERATORS) * CASES:,} in all" in pages.front
 
 
+@pytest.mark.parametrize("content", [b"[]\n", b"\xff\n", b"[" * 100_000], ids=["empty", "no text", "deep"])
 @pytest.mark.parametrize("name", ["refused.jsonl", "summary.json", "times.json"])
-def test_an_unreadable_file_is_named(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_text("[]\n")
+def test_an_unreadable_file_is_named(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
     with pytest.raises(ReportError, match=re.escape(name)):
         collect({}, {}, tmp_path.joinpath)
 
