@@ -12,7 +12,7 @@ from typing import Any
 import onnx
 
 from superopt.blas import one_thread
-from superopt.onnx_io import save_model
+from superopt.onnx_io import ModelError, save_model
 from superopt.optimizer.arguments import check_files, with_settings
 from superopt.optimizer.conversion import converted, converts
 from superopt.optimizer.files import RESULT, check_inputs_stay, check_outputs, count_operators
@@ -168,6 +168,10 @@ def _optimize_in_time(
             reason = f"the time limit of {options.timeout:g} s has passed"
         except ChildFailed as error:
             reason = str(error)
+        except ModelError as error:
+            if given is model:
+                raise
+            raise ModelError(str(error).replace(str(given), "model")) from error  # as without a time limit
         finally:
             child.kill()
         result = finish(model, out, options, folder, reason)

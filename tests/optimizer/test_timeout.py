@@ -51,6 +51,14 @@ def test_errors_are_those_of_any_other_run(tmp_path: Path) -> None:
         optimize(tmp_path / "model.onnx", timeout=60.0)
 
 
+@pytest.mark.parametrize("timeout", [None, 60.0])
+def test_errors_do_not_name_the_copy_of_a_model_in_memory(timeout: float | None) -> None:
+    twice = lora()
+    twice.graph.initializer.append(twice.graph.initializer[0])
+    with pytest.raises(ModelError, match=r"^model: weight '\w+' is given twice"):
+        optimize(twice, timeout=timeout)
+
+
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan"), float("inf")])
 def test_limits_are_positive_numbers(seconds: float) -> None:
     with pytest.raises(ValueError, match="timeout"):
