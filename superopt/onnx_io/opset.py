@@ -13,7 +13,15 @@ from superopt.ir.term import Term, topological
 from superopt.onnx_io.attributes import unpack
 from superopt.onnx_io.model import Model, ModelError
 from superopt.onnx_io.node_order import LEAVES
-from superopt.onnx_io.schemas import DEFAULT_DOMAINS, FIRST_OPSET, OpSchema, schema_of, standard_name
+from superopt.onnx_io.schemas import (
+    DEFAULT_DOMAINS,
+    FIRST_OPSET,
+    OpSchema,
+    schema_of,
+    specification,
+    standard_name,
+    text_of,
+)
 from superopt.onnx_io.subgraphs import all_nodes, graphs_in
 
 __all__ = ["NEWEST_OPSET", "at_opset"]
@@ -67,7 +75,10 @@ def _has_same_form(name: str, old: int, new: int) -> bool:
     one, other = schema_of(name, old), schema_of(name, new)
     if one is None or other is None:
         return False
-    return one.since_version == other.since_version or (name in _CONTROL_FLOW and _form(one) == _form(other))
+    if one.since_version == other.since_version or (name in _CONTROL_FLOW and _form(one) == _form(other)):
+        return True
+    # A newer version may have more attributes, and values of them, that an older one lacks.
+    return specification(name, old) == specification(name, new) if old < new else text_of(one) == text_of(other)
 
 
 def _form(schema: OpSchema) -> tuple[object, ...]:

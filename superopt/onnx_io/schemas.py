@@ -25,6 +25,7 @@ __all__ = [
     "schema_of",
     "specification",
     "standard_name",
+    "text_of",
     "type_error",
 ]
 
@@ -118,8 +119,11 @@ def specification(op: str, opset: int) -> object:
     schema = schema_of(op, opset)
     if schema is None:
         return opset
-    if schema.since_version >= _UNCHANGED_SINCE.get(op, opset + 1):
-        return op
+    return op if schema.since_version >= _UNCHANGED_SINCE.get(op, opset + 1) else text_of(schema)
+
+
+def text_of(schema: OpSchema) -> tuple[object, ...]:
+    """Return what a schema says, but for the types that the operator takes."""
     formals = [(f.name, f.description, f.option, f.is_homogeneous) for f in (*schema.inputs, *schema.outputs)]
     attributes = [
         (name, one.description, one.required, str(one.default_value)) for name, one in schema.attributes.items()

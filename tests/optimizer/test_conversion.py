@@ -105,6 +105,24 @@ def test_nodes_that_are_copied_must_have_the_same_form() -> None:
         at_opset(source, 10)
 
 
+def test_copied_nodes_whose_versions_differ_in_types_only() -> None:
+    """Shape of a free size is copied, and so are the largest elements of a number that is an input."""
+    x, number = floats("x", "n", 4), helper.make_tensor_value_info("k", TensorProto.INT64, [1])
+    sizes = helper.make_tensor_value_info("sizes", TensorProto.INT64, [2])
+    nodes = [helper.make_node("Shape", ["x"], ["sizes"]), helper.make_node("TopK", ["x", "k"], ["y", "indices"])]
+
+    def at(version: int) -> onnx.ModelProto:
+        outputs = [sizes, helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", None])]
+        return model(nodes, [x, number], outputs, opset=version)
+
+    for old, new in ((17, 24), (24, 17), (13, 21), (11, 13)):
+        written = write_model(at_opset(read_model(at(old)), new))
+        assert opset(written) == new and {node.op_type for node in written.graph.node} == {"Shape", "TopK"}
+        onnx.checker.check_model(written, full_check=True)
+    with pytest.raises(ModelError, match="Shape has another form at opset 13"):  # it may have an attribute `start`
+        at_opset(read_model(at(17)), 13)
+
+
 def test_bodies_of_control_flow() -> None:
     def branch(name: str, op: str) -> onnx.GraphProto:
         return helper.make_graph([helper.make_node(op, ["x"], ["z"])], name, [], [floats("z", 3)])
