@@ -163,6 +163,36 @@ def test_a_root_mean_square_in_parts_is_simplified_layer_normalization(inverse: 
     assert price(make("Mul", (graphs.const(4, 64), normed))) > price(kernel)
 
 
+@pytest.mark.parametrize("dtype", ["float", "float16"])
+@pytest.mark.parametrize("summed", [False, True])
+def test_a_layer_normalization_in_parts_is_layer_normalization(dtype: str, summed: bool) -> None:
+    type = TensorType(dtype, (2, 4, 64))
+    scale, shift = (Term.of("Const", (), {"hash": name}, (TensorType(dtype, (64,)),)) for name in "gh")
+    exponent, epsilon = (Term.of("Const", (), {"hash": name}, (TensorType(dtype, ()),)) for name in "ce")
+    x = make("Add", (var("x", type), var("y", type))) if summed else var("x", type)
+    rows = {"axes": (-1,), "keepdims": 1}
+    centred = make("Sub", (x, make("ReduceMean", (x,), rows)))
+
+    def normed(square: Term) -> Term:
+        root = make("Sqrt", (make("Add", (make("ReduceMean", (square,), rows), epsilon)),))
+        return make("Add", (make("Mul", (scale, make("Div", (centred, root)))), shift))
+
+    parts = normed(make("Pow", (centred, exponent)))
+    assert price(parts) == price(make("LayerNormalization", (x, scale, shift), {"axis": -1, "epsilon": 1e-5}))
+    if not summed:  # the kernel that adds is slower than what it replaces
+        assert price(parts) < price(parts, centred)  # another user: it stays as it is
+        assert price(parts) < price(normed(make("Mul", (centred, centred))))  # which the runtime does not look for
+
+
+def test_a_gelu_by_its_approximation_in_parts_is_gelu() -> None:
+    graphs, x, one = Graphs(), var("x", tensor(8, 64)), make("Ones", (), {"shape": ()})
+    cubic = make("Mul", (make("Pow", (x, graphs.const())), graphs.const()))
+    tanh = make("Tanh", (make("Mul", (graphs.const(), make("Add", (x, cubic)))),))
+    gelu = make("Mul", (make("Mul", (x, graphs.const())), make("Add", (tanh, one))))
+    assert price(gelu) == price(make("FastGelu", (x,)))
+    assert price(gelu, tanh) > price(gelu)  # another user: it stays as it is
+
+
 def _root() -> Term:
     graphs = Graphs()
     return make("Sqrt", (make("Add", (graphs.const(64), graphs.const(64))),))

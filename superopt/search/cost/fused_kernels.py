@@ -8,11 +8,15 @@ slower), so the operators are priced as the kernel that they become:
 - x / c -> Erf -> + 1 -> * x -> * d, in the operand orders that ONNX Runtime looks for: Gelu(x). The runtime compares
   the constants with sqrt(2) and 1/2. A region does not know its weights, and other constants do not occur in practice;
 - Gelu(x + b), with a constant vector b, in single precision: BiasGelu(x, b), if the sum is not part of a Gemm;
+- x * d * (tanh((x + x ^ c * a) * b) + 1): FastGelu(x);
 - x / sqrt(mean(x ^ c) + e) * g over the last axis, with a constant vector g: SimplifiedLayerNormalization(x, g);
+- y / sqrt(mean(y ^ c) + e) * g + h over the last axis, with constant vectors g and h and y = x - mean(x):
+  LayerNormalization(x, g, h), and SkipLayerNormalization as above (in half precision only from opset 17 on, which
+  terms do not know);
 - x * sigmoid(x) and x * sigmoid(c * x) in single precision: QuickGelu(x). The factor does not change its time.
 
-The conditions are those of skip_layer_norm_fusion.cc, gelu_fusion.cc, bias_gelu_fusion.cc, layer_norm_fusion.cc and
-quick_gelu_fusion.cc in onnxruntime/core/optimizer.
+The conditions are those of skip_layer_norm_fusion.cc, gelu_fusion.cc, bias_gelu_fusion.cc, fast_gelu_fusion.cc,
+layer_norm_fusion.cc and quick_gelu_fusion.cc in onnxruntime/core/optimizer.
 """
 
 from __future__ import annotations
@@ -31,12 +35,13 @@ __all__ = [
 ]  # fmt: skip
 
 NORMALIZATIONS = frozenset({"LayerNormalization"})  # operators that may be fused with a sum before them
-FUSION_ROOTS = NORMALIZATIONS | {"Gelu", "Mul"}  # operators that can be the last one of a fused kernel
+FUSION_ROOTS = NORMALIZATIONS | {"Add", "Gelu", "Mul"}  # operators that can be the last one of a fused kernel
 # Operators that can be part of a fused kernel.
-FUSED_OPERATORS = FUSION_ROOTS | {"Add", "Div", "Erf", "Pow", "ReduceMean", "Sigmoid", "Sqrt"}
+FUSED_OPERATORS = FUSION_ROOTS | {"Div", "Erf", "Pow", "ReduceMean", "Sigmoid", "Sqrt", "Sub", "Tanh"}
 # No kernel ends with this operator unless the graph has one of the others.
-REQUIRED_OPERATORS = {"Mul": frozenset({"Erf", "Sigmoid", "Sqrt"})}
-MAX_FUSION_DEPTH = 8  # operators on a path below a root that decide if it is fused, producers of the inputs included
+REQUIRED_OPERATORS = {"Add": frozenset({"Sqrt"}), "Mul": frozenset({"Erf", "Sigmoid", "Sqrt", "Tanh"})}
+_NORMALIZED = frozenset({"double", "float", "float16"})  # element types of LayerNormalization in parts
+MAX_FUSION_DEPTH = 10  # operators on a path below a root that decide if it is fused, producers of the inputs included
 
 
 class FusedKernel(NamedTuple):
@@ -61,15 +66,21 @@ def fused_kernel(term: Term, inputs_of: Inputs, uses: Mapping[Term, int]) -> Fus
         gelu = _gelu(term, inputs_of, uses)
         if gelu is not None:
             return _with_bias(gelu, inputs_of, uses) or gelu
-        return _quick_gelu(term, inputs_of, uses) or _simplified_layer_normalization(term, inputs_of, uses)
+        gelu = _quick_gelu(term, inputs_of, uses) or _fast_gelu(term, inputs_of, uses)
+        return gelu or _simplified_layer_normalization(term, inputs_of, uses)
+    if term.op == "Add":
+        return _layer_normalization(term, inputs_of, uses)
     if term.op == "Gelu" and term.attr("approximate") == "none":
         return _with_bias(FusedKernel(term, ()), inputs_of, uses)
     return None
 
 
-def _skip_layer_normalization(norm: Term, inputs_of: Inputs, uses: Mapping[Term, int]) -> FusedKernel | None:
-    first, *weights = inputs_of[norm]
-    if first is None or first.op != "Add" or uses.get(first) != 1 or norm.attr("axis") not in (-1, 2):
+def _skip_layer_normalization(
+    norm: Term, inputs_of: Inputs, uses: Mapping[Term, int], reads: int = 1
+) -> FusedKernel | None:
+    """Return the kernel that adds what `norm` normalizes, or None. The normalization reads the sum `reads` times."""
+    first, *weights = inputs_of.get(norm, norm.inputs)
+    if first is None or first.op != "Add" or uses.get(first) != reads or norm.attr("axis") not in (-1, 2):
         return None
     a, b = _two_inputs(first, inputs_of)
     if a is None or b is None or a.types != b.types or a.type is None or len(norm.types) != 1:
@@ -128,9 +139,82 @@ def _with_bias(gelu: FusedKernel, inputs_of: Inputs, uses: Mapping[Term, int]) -
     return None
 
 
+def _fast_gelu(last: Term, inputs_of: Inputs, uses: Mapping[Term, int]) -> FusedKernel | None:
+    for half, gate in _both_orders(inputs_of.get(last, ())):
+        if half.op != "Mul" or gate.op != "Add" or uses.get(half) != 1 or uses.get(gate) != 1:
+            continue
+        for x, scalar in _both_orders(inputs_of.get(half, ())):
+            below = _tanh_of_cubic(gate, x, inputs_of, uses) if is_scalar(scalar) else ()
+            if below:
+                return FusedKernel(make("FastGelu", (x,)), (half, gate, *below))
+    return None
+
+
+def _tanh_of_cubic(gate: Term, x: Term, inputs_of: Inputs, uses: Mapping[Term, int]) -> tuple[Term, ...]:
+    """Return the operators below `gate` if it is tanh((x + x ^ c * a) * b) + 1, else an empty tuple."""
+    for tanh, one in _both_orders(inputs_of.get(gate, ())):
+        scaled = _only_input(tanh, inputs_of) if tanh.op == "Tanh" and uses.get(tanh) == 1 else None
+        if one.op != "Ones" or scaled is None:
+            continue
+        total = _scaled_by_scalar(scaled, inputs_of, uses)
+        if total is None or total.op != "Add" or uses.get(total) != 1:
+            continue
+        for first, cubic in _both_orders(inputs_of.get(total, ())):
+            power = _scaled_by_scalar(cubic, inputs_of, uses)
+            if first is x and power is not None and power.op == "Pow" and uses.get(power) == 1:
+                base, exponent = _two_inputs(power, inputs_of)
+                if base is x and exponent is not None and is_scalar(exponent):
+                    return tanh, scaled, total, cubic, power
+    return ()
+
+
+def _scaled_by_scalar(term: Term, inputs_of: Inputs, uses: Mapping[Term, int]) -> Term | None:
+    """Return y if `term` is y times a constant number, with one user; else None."""
+    if term.op == "Mul" and uses.get(term) == 1:
+        for y, factor in _both_orders(inputs_of.get(term, ())):
+            if is_scalar(factor):
+                return y
+    return None
+
+
+def _layer_normalization(last: Term, inputs_of: Inputs, uses: Mapping[Term, int]) -> FusedKernel | None:
+    for shift, product in _both_orders(inputs_of.get(last, ())):
+        if product.op != "Mul" or not _is_vector(shift, last) or uses.get(product) != 1:
+            continue
+        for scale, normed in _both_orders(inputs_of.get(product, ())):
+            if not _is_vector(scale, last) or normed.op != "Div" or uses.get(normed) != 1:
+                continue
+            centred, root = _two_inputs(normed, inputs_of)
+            if centred is None or root is None or centred.op != "Sub" or uses.get(centred) != 2:
+                continue
+            below, (x, mean) = _root_mean_square(root, centred, inputs_of, uses), _two_inputs(centred, inputs_of)
+            if not below or x is None or mean is None or x.type is None or x.type.dtype not in _NORMALIZED:
+                continue
+            if not _is_mean_of_rows(mean) or uses.get(mean) != 1 or _only_input(mean, inputs_of) is not x:
+                continue
+            inner = _simplified_layer_normalization(product, inputs_of, uses)
+            counted = () if inner is None else inner.absorbed  # in the price of the product already
+            absorbed = (product, *(term for term in (normed, *below, centred, mean) if term not in counted))
+            norm = make("LayerNormalization", (x, scale, shift), {"axis": -1, "epsilon": 1e-5})
+            skip = _skip_layer_normalization(norm, inputs_of, uses, reads=2)
+            return FusedKernel(norm, absorbed) if skip is None else FusedKernel(skip.term, (*absorbed, *skip.absorbed))
+    return None
+
+
+def _is_vector(constant: Term, full: Term) -> bool:
+    """Return True for a constant with the last size of `full` as its shape."""
+    return constant.is_constant and shape_of(constant) == (shape_of(full) or ())[-1:]
+
+
+def _is_mean_of_rows(term: Term) -> bool:
+    """Return True for the mean over the last axis, which stays."""
+    last = len(shape_of(term) or ()) - 1
+    return term.op == "ReduceMean" and term.attr("keepdims") == 1 and term.attr("axes") in ((-1,), (last,))
+
+
 def _simplified_layer_normalization(last: Term, inputs_of: Inputs, uses: Mapping[Term, int]) -> FusedKernel | None:
     for scale, normed in _both_orders(inputs_of.get(last, ())):
-        if not scale.is_constant or shape_of(scale) != (shape_of(last) or ())[-1:] or uses.get(normed) != 1:
+        if not _is_vector(scale, last) or uses.get(normed) != 1:
             continue
         for x, root, quotient in _quotients(normed, inputs_of, uses):
             below = _root_mean_square(root, x, inputs_of, uses)
@@ -160,11 +244,9 @@ def _root_mean_square(root: Term, x: Term, inputs_of: Inputs, uses: Mapping[Term
     if total is None or total.op != "Add" or uses.get(total) != 1:
         return ()
     for mean, epsilon in _both_orders(inputs_of.get(total, ())):
-        if mean.op != "ReduceMean" or uses.get(mean) != 1 or not is_scalar(epsilon):
+        if not _is_mean_of_rows(mean) or uses.get(mean) != 1 or not is_scalar(epsilon):
             continue
-        power, last = _only_input(mean, inputs_of), len(shape_of(mean) or ()) - 1
-        if mean.attr("keepdims") != 1 or mean.attr("axes") not in ((-1,), (last,)):
-            continue
+        power = _only_input(mean, inputs_of)
         if power is not None and power.op == "Pow" and uses.get(power) == 1:
             base, exponent = _two_inputs(power, inputs_of)
             if base is x and exponent is not None and is_scalar(exponent):
