@@ -1,13 +1,15 @@
 """The dimensions of a model's inputs, and the sizes given for them.
 
 A dimension with a name has one size in all inputs. A given size may be a range, `1..64`; a dimension that is neither
-fixed in the model nor given is *open*, and the caller assumes a size for it.
+fixed in the model nor given is *open*, and the caller assumes a size for it. One whose name is a sum or product of
+others', as the `past + sequence` of a decoder's mask, is not open: it has the size that its name says.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 
 from superopt.onnx_io.tensor_types import names_a_size
 from superopt.runtime import GivenShape, InputError, InputSpec, SizeRange, Unfeedable, check_given, shape_problem
@@ -16,6 +18,7 @@ __all__ = ["InputSizes", "sizes_between"]
 
 # A middle size is measured where the ends of a range differ by at least this factor.
 _MIN_FACTOR_WITH_MIDDLE = 16
+_COMPUTED = re.compile(r"\s*[\w.]+(?:\s*[+*]\s*[\w.]+)+\s*")  # the name of a size that is computed from others
 
 
 class InputSizes:
@@ -52,6 +55,11 @@ class InputSizes:
             for number, dimension in enumerate(self._axes[spec.name]):
                 if isinstance(dimension, str) and dimension not in self._fixed and dimension not in self.ranges:
                     self.open.setdefault(dimension, number == 0)
+        given_or_open = self._fixed.keys() | self.ranges.keys() | self.open.keys()
+        simple = {dimension for dimension in given_or_open if not _COMPUTED.fullmatch(dimension)}
+        self._computed = {d: found for d in self.open if (found := _as_products(d, simple)) is not None}
+        for dimension in self._computed:
+            del self.open[dimension]
 
     def _give(self, dimension: str, size: int | tuple[int, int], name: str) -> None:
         if isinstance(size, tuple) and size[0] == size[1]:
@@ -68,6 +76,8 @@ class InputSizes:
     def shapes(self, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
         """Return the shapes of all inputs, with `sizes` for open dimensions and ranges."""
         values = {**self._fixed, **sizes}
+        for dimension, products in self._computed.items():
+            values[dimension] = sum(math.prod(values[f] if isinstance(f, str) else f for f in one) for one in products)
         return {
             name: tuple(values[axis] if isinstance(axis, str) else axis for axis in axes)
             for name, axes in self._axes.items()
@@ -86,6 +96,16 @@ def sizes_between(low: Mapping[str, int], high: Mapping[str, int]) -> dict[str, 
     if all(high[d] < _MIN_FACTOR_WITH_MIDDLE * size for d, size in low.items()):
         return None
     return {d: size << round(math.log2(high[d] / size) / 2) for d, size in low.items()}
+
+
+def _as_products(text: str, known: Collection[str]) -> list[list[int | str]] | None:
+    """Return the factors of each summand of a computed size; None if the text is none of `known` dimensions."""
+    if not _COMPUTED.fullmatch(text):
+        return None
+    products = [[factor.strip() for factor in summand.split("*")] for summand in text.split("+")]
+    if not all(factor in known or factor.isdecimal() for one in products for factor in one):
+        return None
+    return [[factor if factor in known else int(factor) for factor in one] for one in products]
 
 
 def _dimension(spec: InputSpec, axis: int) -> str:

@@ -43,6 +43,26 @@ def test_a_name_has_one_size_in_all_inputs() -> None:
     assert InputSizes(TWO, {"a": ((1, 8), 4), "b": ((1, 8), 5)}).ranges == {"batch": (1, 8)}
 
 
+def test_a_size_that_its_name_computes_from_others() -> None:
+    """As the mask of a decoder with a cache: at other sizes the model would not run."""
+
+    def specs(name: str) -> list[InputSpec]:
+        ids, past = InputSpec("ids", 7, (None, None), ("b", "s")), InputSpec("past", 1, (None, 4, None), ("b", "", "p"))
+        return [InputSpec("mask", 7, (None, None), ("b", name)), ids, past]
+
+    for name, total in (("p + s", 7), ("p+1", 5), ("2 * s + p", 10)):
+        sizes = InputSizes(specs(name), {})
+        assert sizes.open == {"b": True, "s": False, "p": False}
+        assert sizes.shapes({"b": 2, "s": 3, "p": 4})["mask"] == (2, total)
+    assert InputSizes(specs("p + s"), {"ids": (1, 3)}).shapes({"p": 4})["mask"] == (1, 7)
+    assert InputSizes(specs("p + s"), {"mask": (1, 9)}).shapes({"s": 3, "p": 4})["mask"] == (1, 9)
+    assert chosen(specs("p + s"), {"past": (1, 4, (1, 64))}, needed=lambda shapes: shapes["ids"][1] << 30)[0] == {
+        "mask": (1, 2), "ids": (1, 1), "past": (1, 4, 1),
+    }  # fmt: skip
+    for other in ("p + t", "p / s", "p - s", "p + s +"):  # of no input, or nothing that is computed here
+        assert other in InputSizes(specs(other), {}).open
+
+
 def test_a_placeholder_is_no_name() -> None:
     specs = [InputSpec(name, 1, (None, None), ("?", "?")) for name in "ab"]
     assert InputSizes(specs, {"a": (2, 3)}).open == {"b[0]": True, "b[1]": False}
