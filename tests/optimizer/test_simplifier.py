@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from click.testing import CliRunner
-from onnx import helper, numpy_helper
+from onnx import helper, numpy_helper, parser
 
 import superopt
 from superopt.cli import optimize_main
@@ -33,6 +33,19 @@ def test_nothing_to_do_is_ok(tmp_path: Path, lora_rules: Path) -> None:
     assert superopt.simplify(source, rules=lora_rules, ep="cpu") == (source, True)
     onnx.save(source, tmp_path / "model.onnx")
     assert superopt.simplify(tmp_path / "model.onnx", rules=lora_rules, ep="cpu") == (source, True)
+
+
+def test_computed_targets_alone_are_worth_it(lora_rules: Path) -> None:
+    """No rule is used: the sizes of the heads are numbers, and what computed them goes."""
+    source = parser.parse_model("""
+        <ir_version: 8, opset_import: ["": 17]> g (float[b, s, 6] x) => (float[b, s, 2, 3] y)
+        <int64 zero = {0}, int64 one = {1}, int64[1] axis = {0}, int64[2] heads = {2, 3}> {
+          p = Shape(x) c = Gather(p, zero) d = Unsqueeze(c, axis) q = Shape(x) e = Gather(q, one) f = Unsqueeze(e, axis)
+          t = Concat<axis = 0>(d, f, heads) z = Reshape(x, t) y = Relu(z) }
+    """)
+    simple, ok = superopt.simplify(source, rules=lora_rules, ep="cpu")
+    assert ok and [node.op_type for node in simple.graph.node] == ["Reshape", "Relu"]
+    onnx.checker.check_model(simple, full_check=True)
 
 
 def test_what_cannot_be_compared_stays(lora_rules: Path) -> None:
