@@ -327,3 +327,12 @@ def test_a_window_may_slide_over_the_result_of_another_one() -> None:
     pool = "MaxPool[dilations=[1, 1], kernel_shape=[1, 1], pads=[0, 0, 0, 0], strides=[1, 1]]"
     assert len(found(f"Mul(c, Relu({pool}(x)))", rule, types=types)) == 1
     assert not found("Mul(c, Relu(x))", rule, types=types)
+
+
+@pytest.mark.parametrize(("batch", "count"), [(symbol("b"), 0), (5, 1)])
+def test_no_weight_of_a_free_size_is_made(batch: Size, count: int) -> None:
+    """It would be made in every run, as no file can hold it, and seem to cost nothing."""
+    weight = Term.of("Const", (), {"hash": "w"}, (tensor(3, 4),))
+    product = make("MatMul", (var("x", tensor(batch, 2, 3)), weight))
+    rule = parse_rule("MatMul(q, v) = MatMul(q, Expand[shape=[q.shape[-3], q.shape[-1], v.shape[-1]]](v))")
+    assert len(list(Matcher(RuleIndex([rule])).matches(GraphIndex([product])))) == count

@@ -7,9 +7,11 @@ kernel trusts) and instantiates the right side.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from superopt.ir.dim import Dim, Size, symbols_of
 from superopt.ir.infer import IllTyped
 from superopt.ir.pattern import Bindings, instantiate, match
 from superopt.ir.term import Term
@@ -99,6 +101,25 @@ def _run_time_inputs(term: Term) -> list[Term]:
     return [i for i in term.inputs if i is not None and not i.is_constant]
 
 
+def _makes_free_weights(match: Match) -> bool:
+    """Return True if a result has a weight of a free size. No file can hold it, so every run would compute it, but its
+    operators have constant operands only, and so no price."""
+    bound = set(match.bindings.terms.values())
+    stack = list(match.results)
+    while stack:
+        term = stack.pop()
+        if term not in bound:
+            if term.is_constant and term.inputs and any(symbols_of(size) for size in _attribute_sizes(term)):
+                return True
+            stack += [i for i in term.inputs if i is not None]
+    return False
+
+
+def _attribute_sizes(term: Term) -> Iterator[Size]:
+    for _, value in term.attrs:
+        yield from (item for item in (value if isinstance(value, tuple) else (value,)) if isinstance(item, (int, Dim)))
+
+
 class Occurrence:
     """Graph terms whose operators agree with a rule's left side.
 
@@ -137,7 +158,7 @@ class Occurrence:
             self.compiled.is_denormal_rule or moves_factors_across_sums(found.covered, found.created)
         ):
             return None
-        if may_be_refused(found.covered, found.created):
+        if may_be_refused(found.covered, found.created) or _makes_free_weights(found):
             return None
         # A result that contains a replaced root only adds operators.
         replaced = [root for root, result in zip(self.roots, results, strict=True) if result != root]
