@@ -220,7 +220,8 @@ def prove_signatures(config: RunConfig, source: str, start: int, stop: int, inpu
             found.append({**fields, **certified})
             converse = _converse(ordered)
             lacking = one.equation.family.reals and not ordered.rule.reversed().applicable
-            if (one.one_way or lacking) and converse.rule.applicable:
+            leads_back = not family.is_written_function  # to one of many forms; a function's own equations do that
+            if (one.one_way or lacking) and leads_back and converse.rule.applicable:
                 start_s = time.perf_counter()
                 known = [attr for attr, _ in converse.base.attrs]
                 wanted = [replace(s, attrs=tuple(a for a in s.attrs if a[0] in known)) for s in proofs]

@@ -98,6 +98,7 @@ def schema_of(op: str, opset: int) -> OpSchema | None:
     return None if schema.deprecated else schema
 
 
+_ADDED_EARLIER = frozenset({"LayerNormalization"})  # by ONNX Runtime, which fuses written-out ones in every opset
 # Versions from these on add attributes whose defaults change nothing, or say the same in other words.
 _UNCHANGED_SINCE = {
     "GatherElements": 11,
@@ -142,9 +143,12 @@ def first_opset(op: str) -> int:
 
 
 @cache
-def is_extension(op: str) -> bool:
-    """Return True if `op` is a runtime's addition to the standard domain: ONNX has no schema of it in any version."""
-    return not onnx.defs.has(op)
+def is_extension(op: str, opset: int | None = None) -> bool:
+    """Return True if `op` is a runtime's addition to the standard domain: ONNX has no schema of it in any version.
+
+    With `opset`, also for an operator that a runtime has in all versions, if ONNX has none in this one.
+    """
+    return not onnx.defs.has(op) or (opset is not None and op in _ADDED_EARLIER and schema_of(op, opset) is None)
 
 
 def attribute_kind(schema: OpSchema, name: str) -> int:

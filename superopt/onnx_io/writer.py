@@ -21,7 +21,7 @@ from superopt.onnx_io.inference import SMALL, check, light_copy
 from superopt.onnx_io.model import Array, Model, ModelError, Unwritable
 from superopt.onnx_io.node_order import LEAVES, in_order
 from superopt.onnx_io.nodes import export_filled, export_term
-from superopt.onnx_io.schemas import DEFAULT_DOMAINS, FIRST_OPSET, OpSchema, is_extension, schema_of
+from superopt.onnx_io.schemas import DEFAULT_DOMAINS, FIRST_OPSET, OpSchema, is_extension, opset_of, schema_of
 from superopt.onnx_io.size_arithmetic import SizeArithmetic
 from superopt.onnx_io.subgraphs import all_nodes, graphs_in, local_names, rename_captured, subgraphs
 from superopt.onnx_io.tensors import fill_proto
@@ -70,9 +70,9 @@ def _to_be_checked(written: onnx.ModelProto) -> onnx.ModelProto:
 
     Operators that a runtime adds to the standard domain are moved to another domain, because the checker rejects them.
     """
-    light = light_copy(written, written.graph.node)
+    light, opset = light_copy(written, written.graph.node), opset_of(written)
     for node in all_nodes(light.graph):
-        if not node.domain and node.op_type in OPERATORS and is_extension(node.op_type):
+        if not node.domain and node.op_type in OPERATORS and is_extension(node.op_type, opset):
             node.domain = _EXTENSIONS
     light.opset_import.extend(_missing_imports(light))
     return light

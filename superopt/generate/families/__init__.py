@@ -40,6 +40,7 @@ from superopt.generate.families.strides import STRIDES
 from superopt.generate.families.taso import TASO
 from superopt.generate.families.wide import WIDE
 from superopt.generate.families.windows import WINDOWS
+from superopt.generate.families.written import WRITTEN
 from superopt.generate.grammar import Family
 
 __all__ = ["FAMILIES"]
@@ -80,4 +81,5 @@ FAMILIES: tuple[Family, ...] = (
     *RECURRENT,
     *TASO,
     *WIDE,
+    *WRITTEN,
 )

@@ -23,7 +23,7 @@ def export_derived(e: NodeExport) -> list[onnx.NodeProto]:
     Raises ModelError if there is none, or if the opset lacks one of the term's attributes.
     """
     operator = OPERATORS[e.term.op]
-    if operator.domain or is_extension(operator.name):
+    if operator.domain or is_extension(operator.name, e.opset):
         reals = {name: float(value) for name, value in e.attrs.items() if _is_real(operator, name)}
         return [e.node(domain=operator.domain, **{**e.attrs, **reals})]
     schema = schema_of(operator.name, e.opset)

@@ -24,7 +24,7 @@ def import_node(view: NodeView) -> Canonical | None:
     operator = OPERATORS.get(ENTRIES.get(name, node.op_type))
     if operator is None or (name not in ENTRIES and operator.domain != ("" if standard else node.domain)):
         return None
-    if standard and view.schema is None and not is_extension(node.op_type):
+    if standard and view.schema is None and not is_extension(node.op_type, view.opset):
         return None
     if has_doubtful_attributes(node.op_type, node.attribute) or (
         view.schema is not None and len(view.inputs) > view.schema.max_input

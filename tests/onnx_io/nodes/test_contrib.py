@@ -11,6 +11,7 @@ from superopt.ir.infer import make
 from superopt.ir.term import Term, node_of, var
 from superopt.ir.types import tensor
 from superopt.onnx_io import new_model, read_model, write_model
+from superopt.onnx_io.nodes.exporting import is_writable
 from tests.support.runtime_oracle import random_feeds, round_trip, session
 
 INPUTS = (
@@ -162,3 +163,20 @@ def test_an_operator_that_the_runtime_adds_to_the_standard_domain() -> None:
     assert again.outputs == (term,)
     assert again.checker_error is not None
     session(write_model(again))
+
+
+@pytest.mark.parametrize("opset", [7, 13, 16])
+def test_a_layer_normalization_of_the_runtime_in_older_opsets(opset: int) -> None:
+    """ONNX has one since opset 17, and ONNX Runtime in all."""
+    x, scale, bias = var("x", tensor(2, 3, 4)), var("g", tensor(4)), var("h", tensor(4))
+    terms = tuple(
+        make("LayerNormalization", operands, {"axis": -1, "epsilon": 0.5})
+        for operands in ((x, scale, bias), (x, scale))
+    )
+    written, newer = (write_model(new_model(terms, opset=version)) for version in (opset, 17))
+    assert read_model(written).outputs == terms
+    rng = np.random.default_rng(0)
+    feeds = {name: rng.standard_normal(shape, np.float32) for name, shape in (("x", (2, 3, 4)), ("g", 4), ("h", 4))}
+    for got, expected in zip(*(session(model).run(None, feeds) for model in (written, newer)), strict=True):
+        np.testing.assert_array_equal(got, expected)
+    assert not is_writable(terms[0], opset, standard=True)

@@ -1,0 +1,66 @@
+"""The grammar of normalizations as exporters write them out, which is longer than a window of a model. Data only.
+
+With y = x - mean(x), older exporters write y / sqrt(mean(y^2) + e) * g + h: with Pow or a product for the square, a
+quotient or the product with a reciprocal, and with or without g and h. Each form is one rule (see
+`conjectures.written_functions`).
+"""
+
+from __future__ import annotations
+
+from superopt.generate.grammar import Family, Variable, inputs
+
+__all__ = ["WRITTEN"]
+
+_ROWS, _EPSILON = inputs("x", (2, 4, 6)), 0.125
+_SCALE, _BIAS = inputs("g", (6,), "g", True), inputs("h", (6,), "h", True)
+_WAVE = 7  # with the functions that windows write out
+
+
+def _mean(x: str) -> str:
+    return f"ReduceMean[axes=[-1], keepdims=1]({x})"
+
+
+def _root(square: str) -> str:
+    return f"Sqrt(Add({_mean(square)}, ConstantOfShape[shape=[], value={_EPSILON}]))"
+
+
+def _squares(y: str) -> tuple[str, ...]:
+    return f"Pow({y}, ConstantOfShape[shape=[], value=2.0])", f"Mul({y}, {y})"
+
+
+def _quotients(y: str) -> tuple[str, ...]:
+    """Return y / sqrt(mean(y^2) + e) in each form."""
+    return tuple(
+        form
+        for square in _squares(y)
+        for form in (
+            f"Div({y}, {_root(square)})",
+            f"Mul({y}, Div(Ones[shape=[]], {_root(square)}))",
+            f"Mul({y}, Reciprocal({_root(square)}))",
+        )
+    )
+
+
+def _family(target: str, function: str, *variables: Variable) -> Family:
+    return Family(
+        "written", variables, (), 1, variation="function", wave=_WAVE, targets=(target,),
+        definitions=(function,),
+    )  # fmt: skip
+
+
+def _layer(quotient: str) -> tuple[Family, Family]:
+    function = f"LayerNormalization[axis=-1, epsilon={_EPSILON}]"
+    return (
+        _family(f"Mul({quotient}, g)", f"{function}(x, g)", *_ROWS, *_SCALE),
+        _family(f"Add(Mul({quotient}, g), h)", f"{function}(x, g, h)", *_ROWS, *_SCALE, *_BIAS),
+    )
+
+
+def _root_mean_square(quotient: str) -> Family:
+    return _family(f"Mul({quotient}, g)", f"RMSNormalization[axis=-1, epsilon={_EPSILON}](x, g)", *_ROWS, *_SCALE)
+
+
+WRITTEN: tuple[Family, ...] = (
+    *(family for quotient in _quotients(f"Sub(x, {_mean('x')})") for family in _layer(quotient)),
+    *map(_root_mean_square, _quotients("x")),
+)
