@@ -80,13 +80,13 @@ def test_layer_normalization_with_its_mean() -> None:
     assert read(parsed(body, 17)).op == "ai.onnx::LayerNormalization"
 
 
-@pytest.mark.parametrize(("op", "axis", "least"), [("LayerNormalization", -1, 17), ("RMSNormalization", -2, 23)])
-def test_opsets_that_lack_the_operator(op: str, axis: int, least: int) -> None:
-    scale = var("w", tensor(*(2, 3)[axis:]))
-    term = make(op, [var("x", tensor(2, 3)), scale], {"axis": axis, "epsilon": 1e-5})
-    write_model(new_model([term], opset=least))
-    with pytest.raises(ModelError, match=op):
-        write_model(new_model([term], opset=least - 1))
+def test_opsets_that_lack_the_operator() -> None:
+    """ONNX Runtime has one of its own for normalizations along the last axis alone."""
+    operands = [var("x", tensor(2, 3)), var("w", tensor(2, 3))]
+    term = make("RMSNormalization", operands, {"axis": -2, "epsilon": 1e-5})
+    write_model(new_model([term], opset=23))
+    with pytest.raises(ModelError, match="RMSNormalization"):
+        write_model(new_model([term], opset=22))
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ WEIGHTS = (
         (13, "Flatten<axis = 0>(x)", "Flatten axis=0"),
         (8, "Expand(one, s)", "Expand shape=(2, 6, 2)"),
         (13, "Expand(x, deep)", "Expand shape=(2, 1, 2)"),
-        (13, "Expand(x, none)", "Expand shape=()"),
+        (13, "Expand(x, none)", "Expand shape=(2, 1, 2)"),
         (7, "Tile(x, r)", "Tile repeats=(1, 2, 3)"),
         (13, "Tile(x, r)", "Tile repeats=(1, 2, 3)"),
         (13, "Tile(scalar, none)", "Tile repeats=()"),

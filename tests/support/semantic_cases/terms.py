@@ -51,6 +51,8 @@ def canonical(op: str, case: Case) -> tuple[Term, ...]:
         size = np.shape(case.arrays[0])[attrs["axis"]]
         places = attrs["indices"]
         attrs["indices"] = tuple(p % size for p in places) if isinstance(places, tuple) else places % size
+    if op == "Expand":
+        attrs["shape"] = np.broadcast_shapes(attrs["shape"], np.shape(case.arrays[0]))
     if op == "Reshape":
         attrs["allowzero"] *= int(0 in attrs["shape"])
     if op == "AveragePool":
