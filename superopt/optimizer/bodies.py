@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import onnx
 
+from superopt.ir.rule import Rule
 from superopt.ir.trace import Trace
 from superopt.onnx_io import Body, BodyKey, Model, ModelError, read_bodies, replace_bodies, write_body
 from superopt.optimizer.model_search import Finder, SearchRequest
@@ -23,7 +24,7 @@ class RewrittenBodies:
 
     `written` are the rewritten bodies by key, `folded` the bodies that were only simplified while reading. `traces` are
     the passes that led to `written`, and `graphs` the graph before each pass. `problems` has one line for each body
-    that is unchanged because of an error.
+    that is unchanged because of an error. `rule_ids` has the id in the rule files for the rule of each step.
     """
 
     written: dict[BodyKey, onnx.GraphProto] = field(default_factory=dict)
@@ -31,6 +32,7 @@ class RewrittenBodies:
     traces: tuple[Trace, ...] = ()
     graphs: list[Model] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    rule_ids: dict[Rule, str] = field(default_factory=dict)
 
 
 def search_bodies(request: SearchRequest, finder: Finder, book: ProofBook) -> RewrittenBodies:
@@ -69,6 +71,7 @@ def _search_body(body: Body, request: SearchRequest, finder: Finder, book: Proof
     model = replace_bodies(body.model, nested.written)
     found = finder(replace(request, model=model))
     traces = tuple(trace for trace in found.traces if trace.applications)
+    result.rule_ids.update({**nested.rule_ids, **found.rule_ids})
     graphs: list[Model] = []
     for trace in traces:
         graphs.append(model)

@@ -78,7 +78,8 @@ class FoundRewrites:
 
     `traces` are its passes, each on the result of the pass before. Costs are in seconds; `gains` are the seconds
     that one use of a rewrite saves. `origin` names the rule that made a term. `attempts` counts, for each rule by id,
-    matches, trials and uses. `complete` is True if the search ended by itself and not by its time.
+    matches, trials and uses. `rule_ids` has the id in the rule files for the rule of each step. `complete` is True if
+    the search ended by itself and not by its time.
     """
 
     traces: tuple[Trace, ...] = ()
@@ -89,6 +90,7 @@ class FoundRewrites:
     origin: Mapping[Term, str] = field(default_factory=dict)
     attempts: Mapping[str, Attempts] = field(default_factory=dict)
     complete: bool = False
+    rule_ids: Mapping[Rule, str] = field(default_factory=dict)
 
 
 Finder = Callable[[SearchRequest], FoundRewrites]
@@ -138,7 +140,7 @@ def search_model(request: SearchRequest) -> FoundRewrites:
         traces = _passes_not_slower(model.outputs, traces, guard)
     reported = (result.cost_before, result.cost_after if traces == result.traces else None, source)
     counts = result.match_report.by_rule
-    return FoundRewrites(traces, *reported, result.savings_s, result.origin, counts, result.complete)
+    return FoundRewrites(traces, *reported, result.savings_s, result.origin, counts, result.complete, result.rule_ids)
 
 
 def _all_devices(first: Device) -> list[Device]:

@@ -34,10 +34,12 @@ def gain_is_predicted(before: float | None, after: float | None) -> bool:
 
 @dataclass(frozen=True)
 class RuleUse:
-    """Uses of one rule: its sides, the number of applications, and the names of the model's nodes where it applied.
+    """Uses of one rule: its id, its sides, the number of applications, and the names of the nodes where it applied.
 
-    An application to terms that another rule made counts at the nodes where that rule was applied. `made` are the names
-    of the result's nodes that the rule made and no later rule has replaced.
+    The sides are those that were applied, from left to right; the rule with this id in the rule files may have them in
+    the other direction, operands in another order, or fewer operands. An application to terms that another rule made
+    counts at the model's nodes where that rule was applied. `made` are the names of the result's nodes that the rule
+    made and no later rule has replaced.
     """
 
     id: str

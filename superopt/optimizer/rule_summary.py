@@ -21,11 +21,13 @@ from superopt.search.apply import step_positions
 __all__ = ["replay_summary", "rule_attempts", "rule_uses"]
 
 
-def rule_uses(traces: tuple[Trace, ...], graphs: Iterable[Model], result: onnx.ModelProto) -> list[RuleUse]:
+def rule_uses(
+    traces: tuple[Trace, ...], graphs: Iterable[Model], result: onnx.ModelProto, rule_ids: Mapping[Rule, str]
+) -> list[RuleUse]:
     """Return the uses of each rule in the model with their nodes, the most used rule first.
 
     `graphs` has the graph before each pass. `result` is the rewritten model: the name of a node that a rule has made
-    contains the rule's id.
+    contains the rule's id. `rule_ids` has the id in the rule files for the rules of steps.
     """
     counts: dict[Rule, int] = {}
     nodes: dict[Rule, dict[str, None]] = {}
@@ -36,12 +38,13 @@ def rule_uses(traces: tuple[Trace, ...], graphs: Iterable[Model], result: onnx.M
             for step, names in zip(application.rewrite.steps, named, strict=True):
                 counts[step.rule] = counts.get(step.rule, 0) + 1
                 nodes.setdefault(step.rule, {}).update(dict.fromkeys(names))
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0].id))
     names = [node.name for node in result.graph.node]
-    return [
-        RuleUse(rule.id, *show_sides(rule), n, list(nodes[rule]), [name for name in names if rule.id in name])
-        for rule, n in ordered
+    used = [
+        RuleUse(id, *show_sides(rule), n, list(nodes[rule]), [name for name in names if id in name])
+        for rule, n in counts.items()
+        for id in [rule_ids.get(rule, rule.id)]
     ]
+    return sorted(used, key=lambda use: (-use.count, use.id, use.rule))
 
 
 def rule_attempts(attempts: Mapping[str, Attempts], rules: Iterable[Rule]) -> list[RuleAttempts]:

@@ -90,7 +90,8 @@ def run(
 
             def outcome(selection: Selection) -> Outcome:
                 names = {term: name for graph in (*selection.graphs, terms) for term, name in graph.names.items()}
-                return Outcome(_result(context, selection, outputs[RESULT]), traces_to_json(selection.traces, names))
+                trace = traces_to_json(selection.traces, names, selection.found.rule_ids)
+                return Outcome(_result(context, selection, outputs[RESULT]), trace)
 
             def keep(selection: Selection | None) -> None:
                 validated(None if selection is None else outcome(selection))
@@ -178,7 +179,8 @@ def _search(
     if next(read_bodies(model), None) is not None:
         bodies = search_bodies(replace(request, share=_BODIES_SHARE), finder, context.proofs.own)
         request = replace(request, share=1 - _BODIES_SHARE)
-    return finder(request), bodies
+    found = finder(request)
+    return replace(found, rule_ids={**bodies.rule_ids, **found.rule_ids}), bodies
 
 
 def _is_dynamic(model: Model) -> bool:
@@ -208,7 +210,7 @@ def _result(context: RunContext, selection: Selection, out: Path | None) -> Resu
         cost_source=found.cost_source,
         latency=selection.latency,
         difference=selection.difference,
-        rules=rule_uses(selection.traces, selection.graphs, proto),
+        rules=rule_uses(selection.traces, selection.graphs, proto, found.rule_ids),
         attempts=rule_attempts(found.attempts, context.rules) if options.explain else [],
         proof=replay_summary(selection.traces) if changed else None,
         error_factor=_error_factor(context, selection) if changed else None,

@@ -83,7 +83,7 @@ def trace(twice: Path, rules: Path, tmp_path: Path) -> tuple[Path, dict[str, int
         max_expansions=400,
     )
     path = tmp_path / "trace.json"
-    path.write_text(traces_to_json(found.traces, read.names))
+    path.write_text(traces_to_json(found.traces, read.names, found.rule_ids))
     return path, found.rule_uses
 
 

@@ -23,9 +23,10 @@ from superopt.onnx_io import Model, ModelError, read_model
 from superopt.optimizer import Result, candidate_check, optimize
 from superopt.optimizer.model_search import FoundRewrites, SearchRequest, search_model
 from superopt.optimizer.pace import Pace
+from superopt.rulebook.loading import load_rules
 from superopt.runtime import Feeds, InputError, Timing
 from tests.support.certified import certified
-from tests.support.models import floats, lora, model, weights
+from tests.support.models import LORA_RULES, floats, lora, model, weights
 
 Source = bytes | Path
 
@@ -338,8 +339,24 @@ def test_json_and_trace(saved: Path, tmp_path: Path, lora_rules: Path) -> None:
     steps = [step for rewrite in trace["rewrites"] for step in rewrite["steps"]]
     assert len(steps) == data["proof"]["steps"]
     assert {step["id"] for step in steps} == {use["id"] for use in data["rules"]}
+    listed = {rule.id for rule in load_rules(lora_rules)}
     for step in steps:
-        assert parse_rule(step["rule"] + " @ " + step["signature"]).id == step["id"]
+        parse_rule(step["rule"] + " @ " + step["signature"])
+        assert step["id"] in listed
+
+
+def test_rules_have_the_ids_of_the_files_in_whatever_form_they_were_applied(saved: Path, tmp_path: Path) -> None:
+    """By these ids rules are found in a list and left out, and what they made is named after them."""
+    sides = [line.partition(" @")[0].split(" = ") for line in LORA_RULES.splitlines()]
+    text = "".join(f"{right} = {left} @ a[_,_] b[_,_] c[_,_]\n" for left, right in sides)
+    backwards = certified(tmp_path / "backwards.rules", text)
+    result = run_optimize(saved, None, backwards, explain=True)
+    assert {use.id for use in result.rules} == {rule.id for rule in load_rules(backwards)}
+    assert {one.id: one.used for one in result.attempts} == {use.id: use.count for use in result.rules}
+    merging = next(use for use in result.rules if use.left.startswith("Add("))
+    assert merging.made
+    without = run_optimize(saved, None, backwards, skip_rules=[merging.id])
+    assert merging.id not in {use.id for use in without.rules}
 
 
 def test_infinite_differences_are_still_json() -> None:

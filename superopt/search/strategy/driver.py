@@ -194,6 +194,7 @@ class _Driver:
             complete=self.pool.all_exhausted,
             savings_s=model.savings_s,
             origin=model.origin,
+            rule_ids=model.rule_ids,
             match_report=self.context.report,
         )
 
@@ -204,19 +205,20 @@ class _Driver:
         them, the steps are joined all the same, which takes less time than finding them did.
         """
         outputs, steps = self.model.outputs, list[tuple[Trace, AppliedTrace]]()
+        rule_ids = self.recurrent_layers.rule_ids
         while steps or not self.context.budget.exhausted:
             trace = self.recurrent_layers.next_trace(outputs, self.context.check)
             if trace is None:
                 break
             origin_of = {
-                a.rewrite: rule_origins(a.rewrite, [step.rule.id for step in a.rewrite.steps])
+                a.rewrite: rule_origins(a.rewrite, [rule_ids[step.rule] for step in a.rewrite.steps])
                 for a in trace.applications
             }
             steps.append((trace, AppliedTrace(outputs, trace, origin_of)))
             outputs = steps[-1][1].outputs
         is_slower = self.context.guard.is_slower(outputs, self.model.outputs)
         if self._time_ps(outputs) < self.time_before_ps and not is_slower:
-            self.model.apply_traces(steps)
+            self.model.apply_traces(steps, rule_ids)
 
     def _fuse_siblings(self, sharing_values: bool) -> None:
         """Merge sibling operators where that pays: siblings that share values, or those that only share weights."""

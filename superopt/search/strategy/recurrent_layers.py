@@ -30,19 +30,27 @@ _MAX_CONCAT_OPERANDS = 256  # the prover cannot prove wider rules about the part
 
 
 class _Found(NamedTuple):
-    """A rule as it matches, the terms that are its roots, and the rule as it is listed (see `CompiledRule`)."""
+    """A rule as it matches, the terms that are its roots, and the rule as it is listed (see `CompiledRule`).
+
+    `rule_id` is the id, in the rule files, of the rule that it is a form of.
+    """
 
     rule: Rule
     roots: tuple[Term, ...]
     listed: Rule
+    rule_id: str
 
 
 class RecurrentLayers:
-    """Matches the rules that turn unrolled cells and chains of steps into recurrent operators."""
+    """Matches the rules that turn unrolled cells and chains of steps into recurrent operators.
+
+    `rule_ids` has the id, in the rule files, of the rule of each step in its traces.
+    """
 
     def __init__(self, rules: Iterable[Rule], available: Callable[[Term], bool] = lambda operator: True) -> None:
         """`available(operator)` tells if a rule may introduce this operator."""
         self._rules = list(rules)
+        self.rule_ids: dict[Rule, str] = {}
         with_layers = (rule for rule in self._rules if any(term.op in RECURRENT for term in topological(rule.rhs)))
         made = ((rule, [term for term in introduced(rule) if term.op in RECURRENT]) for rule in with_layers)
         self._cells = sorted((r for r, new in made if new and all(map(available, new))), key=lambda r: -len(r.lhs))
@@ -69,7 +77,7 @@ class RecurrentLayers:
             _find_needless_movement(index, self._movement_rules),
             find_chains(index, self._chain_rules),
         )
-        return next((trace for found in kinds if (trace := _trace(found, check)).applications), None)
+        return next((trace for found in kinds if (trace := _trace(found, check, self.rule_ids)).applications), None)
 
 
 def find_cells(index: GraphIndex, rules: Sequence[Rule]) -> Iterator[_Found]:
@@ -94,7 +102,7 @@ def find_cells(index: GraphIndex, rules: Sequence[Rule]) -> Iterator[_Found]:
             ]
             best = [order for order, score in zip(orders, scores, strict=True) if score == max(scores)]
             typed = (ordered for ordered, bindings in best[:-1] if _is_typed(ordered, bindings))
-            yield _Found(next(typed, best[-1][0]), roots, rule)
+            yield _Found(next(typed, best[-1][0]), roots, rule, rule.id)
             taken.update(roots)
 
 
@@ -158,7 +166,7 @@ def find_chains(index: GraphIndex, rules: Sequence[ChainRule]) -> Iterator[_Foun
             rule = joining.for_steps(len(chain), [(k, int(str(t.attr("index")))) for k, t in reversed(wanted)])
             if rule is not None:
                 taken.update(chain)
-                yield _Found(rule, tuple(t for _, t in reversed(wanted)), rule)
+                yield _Found(rule, tuple(t for _, t in reversed(wanted)), rule, joining.rule.id)
 
 
 def _removes_movement(rule: Rule) -> bool:
@@ -178,19 +186,24 @@ def _find_needless_movement(index: GraphIndex, rules: Sequence[Rule]) -> Iterato
         by_op.setdefault(rule.lhs[0].op, []).append(rule)
     for term in index.computed:
         for rule in by_op.get(term.op, ()):
+            rule_id = rule.id
             if 2 == len(rule.lhs[0].inputs) < len(term.inputs) <= _MAX_CONCAT_OPERANDS:
                 form = next((form for form in variadic_forms(schema_of(rule)) if not form.single_operands), None)
                 rule = rule if form is None else form.schema(len(term.inputs), 0).rule
             if match(rule.lhs, (term,)) is not None:
-                yield _Found(rule, (term,), rule)
+                yield _Found(rule, (term,), rule, rule_id)
                 break
 
 
-def _trace(found: Iterable[_Found], check: Check) -> Trace:
-    """Return a trace that applies all matches at which the rule is proven; equal occurrences share one rewrite."""
+def _trace(found: Iterable[_Found], check: Check, rule_ids: dict[Rule, str]) -> Trace:
+    """Return a trace that applies all matches at which the rule is proven; equal occurrences share one rewrite.
+
+    The ids of the steps' rules are added to `rule_ids`.
+    """
     rewrites: dict[tuple[Rule, tuple[Term, ...]], Rewrite | None] = {}
     applications: list[Application] = []
-    for rule, roots, listed in found:
+    for rule, roots, listed, rule_id in found:
+        rule_ids[rule] = rule_id
         leaves = _leaves(rule, roots)
         before = replace(roots, {actual: leaf for leaf, actual in leaves})
         if (rule, before) not in rewrites:

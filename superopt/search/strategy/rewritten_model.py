@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from superopt.ir.rule import Rule
 from superopt.ir.term import Term
 from superopt.ir.trace import Application, Rewrite, Trace
 from superopt.search.apply import AppliedTrace, rule_origins
@@ -21,7 +22,8 @@ class RewrittenModel:
 
     `position` maps each term to the original position of its node, `origin` each new term to the rule that made it.
     `traces` lead from the original graph to `outputs`. `savings_s` has the seconds that one use of a rewrite saves,
-    `uses` the number of steps by rule id.
+    `uses` the number of steps by rule id. `rule_ids` maps the rule of each step, which may be a rule of the files in
+    the other direction or another order of operands, to the id in the rule files.
     """
 
     def __init__(self, outputs: tuple[Term, ...], position: Mapping[Term, int], report: MatchReport) -> None:
@@ -31,6 +33,7 @@ class RewrittenModel:
         self.origin: dict[Term, str] = {}
         self.savings_s: dict[Rewrite, float] = {}
         self.uses: dict[str, int] = {}
+        self.rule_ids: dict[Rule, str] = {}
         self._report = report
 
     def apply_choice(self, regions: Iterable[Region], chosen: Choice) -> AppliedTrace | None:
@@ -53,22 +56,29 @@ class RewrittenModel:
         self._adopt(trace, applied)
         return applied
 
-    def apply_traces(self, steps: Sequence[tuple[Trace, AppliedTrace]]) -> None:
-        """Adopt traces that were carried out one after the other, beginning with the current graph."""
+    def apply_traces(self, steps: Sequence[tuple[Trace, AppliedTrace]], rule_ids: Mapping[Rule, str]) -> None:
+        """Adopt traces that were carried out one after the other, beginning with the current graph.
+
+        `rule_ids` has the id in the rule files for the rule of each step.
+        """
         for trace, applied in steps:
             self._adopt(trace, applied)
             for application in trace.applications:
                 for step in application.rewrite.steps:
-                    self.uses[step.rule.id] = self.uses.get(step.rule.id, 0) + 1
+                    self._count_use(step.rule, rule_ids[step.rule])
 
     def _count_uses(self, state: SearchState) -> None:
         for step in state.path():
             assert step.parent is not None and step.match is not None
-            rule = step.match.compiled.rule_id
-            self.uses[rule] = self.uses.get(rule, 0) + 1
-            attempts = self._report[rule]
+            compiled = step.match.compiled
+            self._count_use(compiled.rule, compiled.rule_id)
+            attempts = self._report[compiled.rule_id]
             attempts.used += 1
             attempts.saved_s += (step.parent.price.time_ps - step.price.time_ps) * SECONDS_PER_PS
+
+    def _count_use(self, rule: Rule, rule_id: str) -> None:
+        self.rule_ids[rule] = rule_id
+        self.uses[rule_id] = self.uses.get(rule_id, 0) + 1
 
     def _adopt(self, trace: Trace, applied: AppliedTrace) -> None:
         self.traces.append(trace)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from superopt.ir.rule import Rule
 from superopt.ir.term import Term
 from superopt.ir.trace import Rewrite, Trace
 from superopt.search.strategy.match_report import MatchReport
@@ -33,9 +34,10 @@ class SearchResult:
     `cost_before` and `cost_after` are the seconds of the whole graph by the cost model, `savings_s` the seconds that
     one use of each rewrite saves. `regions_total` and `regions_unique` count regions of the first pass,
     `regions_improved` the distinct improved regions of all passes. `rule_uses` counts steps by the id of the rule in
-    the rule files. `origin` maps each new term of `outputs` to the rule that made it. `match_report` counts the
-    matches, trials and uses of all rules. `states` is the number of expanded graphs. `complete` is True if the search
-    ended by itself and not by its budget; then equal costs give equal results on every machine.
+    the rule files, and `rule_ids` has that id for the rule of each step. `origin` maps each new term of `outputs` to
+    the rule that made it. `match_report` counts the matches, trials and uses of all rules. `states` is the number of
+    expanded graphs. `complete` is True if the search ended by itself and not by its budget; then equal costs give equal
+    results on every machine.
     """
 
     outputs: tuple[Term, ...]
@@ -51,4 +53,5 @@ class SearchResult:
     complete: bool
     savings_s: dict[Rewrite, float] = field(default_factory=dict)
     origin: dict[Term, str] = field(default_factory=dict)
+    rule_ids: dict[Rule, str] = field(default_factory=dict)
     match_report: MatchReport = field(default_factory=MatchReport)
