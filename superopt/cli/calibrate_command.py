@@ -47,7 +47,8 @@ def calibrate_command(ep: str, threads: int, out: Path | None, as_json: bool) ->
     Examples:
       superopt calibrate
       superopt calibrate --threads 4
-      superopt calibrate -o server.toml        then elsewhere: optimize model.onnx -o fast.onnx --device server.toml
+      superopt calibrate -o server.toml
+      optimize model.onnx -o fast.onnx --device server.toml    (elsewhere)
     """
     from superopt.runtime import close_unused, resolve_target, versions
     from superopt.search import calibrate

@@ -98,7 +98,8 @@ def check_command(
       superopt check model.onnx fast.onnx -o proof.json --html answer.html
       superopt check --certificate proof.json model.onnx fast.onnx
       superopt check legacy.onnx dynamo.onnx --by-position --seconds 300
-      superopt check model.onnx fast.onnx --shape ids=1..8x128 --inputs sample.npz --json
+      superopt check model.onnx fast.onnx --shape ids=1..8x128 --json
+      superopt check model.onnx fast.onnx --inputs sample.npz
       superopt check --against onnxsim models/*.onnx --keep results
     """
     check_exist(settings["inputs"])

@@ -15,6 +15,9 @@ from superopt.cli.supervisor import INTERRUPTED
 __all__ = ["Group", "Program", "near_names", "versioned"]
 
 
+_NO_ARGUMENTS = getattr(click.exceptions, "NoArgsIsHelpError", ())  # Click 8.1 has no such error
+
+
 class Program(click.Command):
     """A command that may be a whole program: wrong usage is told as other errors are."""
 
@@ -80,8 +83,13 @@ def versioned(command: click.Command) -> click.Command:
 
 
 def _show(error: click.ClickException) -> None:
-    """Print an error, after the usage of the command if that was wrong."""
+    """Print an error, after the usage of the command if that was wrong; without any arguments, its help."""
+    if isinstance(error, _NO_ARGUMENTS):
+        click.echo(error.format_message(), err=True)
+        return
     if isinstance(error, click.UsageError) and error.ctx is not None:
         click.echo(f"{error.ctx.get_usage()}\nTry '{error.ctx.command_path} --help' for help.\n", err=True)
     message = error.format_message()
-    click.echo(f"error: {message[:1].lower()}{message[1:]}", err=True)
+    if message.partition(" ")[0][1:].islower():  # a word, and no name such as OpenVINO
+        message = f"{message[:1].lower()}{message[1:]}"
+    click.echo(f"error: {message}", err=True)

@@ -73,10 +73,10 @@ def main() -> None:
 
     \b
     Examples:
-      superopt model.onnx -o fast.onnx             make a model faster (short for superopt optimize)
-      superopt check model.onnx fast.onnx          prove two models equal, or show where they differ
-      superopt verify                              prove every shipped rule again
-      superopt rules                               list the rules
-      superopt why model.onnx --node conv1         what blocks the rules at one operator
-      superopt generate --out rules                find and prove the rules from the grammar
+      superopt model.onnx -o fast.onnx       short for superopt optimize
+      superopt check model.onnx fast.onnx    are both models equal?
+      superopt why model.onnx --node conv1   what blocks the rules here?
+      superopt rules                         list the rules
+      superopt verify                        prove every shipped rule again
+      superopt generate --out mine           find and prove rules
     """

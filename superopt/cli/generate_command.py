@@ -145,7 +145,8 @@ def generate_command(
       superopt generate --out mine --asked asked.rules
       superopt generate --out deep --operators 4 -j 8 --memory 16G
       superopt generate --out deep --operators 4 -j 8 --memory 16G --resume
-      superopt generate --out deep --scheduler tcp://10.0.0.1:8786    (there: dask worker ... --nthreads 1)
+      superopt generate --out deep --scheduler tcp://10.0.0.1:8786
+      dask worker tcp://10.0.0.1:8786 --nthreads 1    (on the machines there)
     """
     if scheduler is not None and jobs > 1:
         raise click.UsageError("--jobs is for this machine only; with --scheduler, start more workers on the cluster")

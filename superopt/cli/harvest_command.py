@@ -77,7 +77,8 @@ def harvest_command(
     Examples:
       superopt harvest model.onnx -o corpus.txt
       superopt harvest *.onnx -o corpus.txt --device cuda_h200
-      superopt harvest *.onnx -o corpus.txt --operators 5 --windows 500 --json > figures.json
+      superopt harvest *.onnx -o corpus.txt --operators 5 --windows 500
+      superopt harvest *.onnx -o corpus.txt --json > figures.json
     """
     from superopt.corpus import write_corpus
     from superopt.harvest import harvest

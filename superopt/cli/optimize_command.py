@@ -177,17 +177,20 @@ def optimize_command(
       optimize model.onnx -o fast.onnx --quick --check
       optimize model.onnx --in-place
       optimize model.onnx -o fast.onnx --ep cuda --budget 120
-      optimize model.onnx -o fast.onnx --shape ids=1..8x128 --shape mask=1..8x128 --threads 4
+      optimize model.onnx -o fast.onnx --shape ids=1..8x128 --shape mask=1..8x128
       optimize model.onnx -o fast.onnx --target openvino
       optimize model.onnx -o fast.onnx --inputs sample1.npz --inputs sample2.npz
       optimize model.onnx -o fast.onnx --numerics exact
-      optimize model.onnx -o fast.onnx --domains onnx --target-opset 17 --external-data
-      optimize model.onnx -o fast.onnx --cost analytic --device cuda_h200 --target-absent
+      optimize model.onnx -o fast.onnx --threads 4 --effort 3 --report run.html
+      optimize model.onnx -o fast.onnx --domains onnx --target-opset 17
+      optimize model.onnx -o fast.onnx --cost analytic --device cuda_h200 \\
+        --target-absent
       optimize model.onnx -o fast.onnx --json --trace trace.json > result.json
     """
     if settings["target_absent"] and (settings["cost"] != "analytic" or settings["device"] is None):
         raise click.UsageError("--target-absent needs --cost analytic and --device")
     if (out is None) != settings["in_place"]:
+        check_exist([model])
         raise click.UsageError("give either -o FILE, or --in-place to replace MODEL")
     out = out or model
     try:

@@ -54,7 +54,8 @@ def rank_command(
     Examples:
       superopt rules rank model.onnx
       superopt rules rank *.onnx --top 20
-      superopt rules rank model.onnx --rules mine.rules --trace trace.json --json > ranking.json
+      superopt rules rank model.onnx --rules mine.rules --trace trace.json
+      superopt rules rank model.onnx --json > ranking.json
     """
     from superopt.optimizer.ranking import TraceError, count_steps, rank
     from superopt.rulebook.loading import certified_rules

@@ -75,7 +75,15 @@ rules_command.add_command(asked_command)
 @click.argument("path", type=RulesName(), required=False)
 @one_line_errors
 def list_command(path: Path | None) -> None:
-    """List the rules of PATH (by default the shipped rules), one on each line: id and equation."""
+    """List the rules of PATH (by default the shipped rules), one on each line: id and equation.
+
+    PATH is a file or folder; rules need no certificates here.
+
+    \b
+    Examples:
+      superopt rules list
+      superopt rules list mine.rules
+    """
     from superopt.cli.equation_text import equation_text
     from superopt.rulebook.loading import load_rules
 
@@ -144,6 +152,8 @@ def matrix_command(paths: tuple[Path, ...], steps: int, prove: bool, as_json: bo
       superopt rules matrix shipped mine.rules
       superopt rules matrix old/ new/ --steps 2
     """
+    if len(paths) < 2:
+        raise click.UsageError("give two sets of rules or more")
     from rich.table import Table
 
     from superopt.cli.deriving import SCHEMA_VERSION, consequence_of, deriver_of, print_table, rules_to_derive

@@ -45,8 +45,8 @@ def verify_command(paths: tuple[Path, ...], jobs: int, as_json: bool, solver: st
       superopt verify
       superopt verify shipped mine.rules -j 4
       superopt verify mine.rules --json > verdicts.json
-      superopt verify mine.rules --certify    (then: optimize model.onnx -o fast.onnx --rules mine.rules)
-      superopt verify --solver cvc5           (pip install 'superopt[second-opinion]')
+      superopt verify mine.rules --certify    (then: optimize --rules mine.rules)
+      superopt verify --solver cvc5    (pip install 'superopt[second-opinion]')
     """
     from superopt.cli.certifying import check_certifiable, write_certificates, write_signatures
     from superopt.cli.proof_text import lines, print_summary, to_json

@@ -15,6 +15,7 @@ from superopt.cli.options import check_rules, device
 from superopt.cli.terminal import ProgressLines, one_line_errors, results
 from superopt.optimizer.options import Options
 from superopt.search.cost.device import shipped_devices
+from superopt.wording import counted
 from verify.stability.classes import LEVELS
 
 if TYPE_CHECKING:
@@ -108,7 +109,8 @@ def _show(console: Console, found: Why, limit: int) -> None:
             console.print(f"\n{_HEADINGS[heading]}", markup=False)
         _show_rule(console, rule)
     if len(found.rules) > limit:
-        console.print(f"\n{len(found.rules) - limit} more rules are not shown (--limit)", markup=False)
+        more = counted(len(found.rules) - limit, "more rule")
+        console.print(f"\nnot shown: {more} (--limit)", markup=False)
 
 
 def _show_rule(console: Console, rule: RuleThere) -> None:

@@ -228,7 +228,8 @@ class _RulesThere:
 
     def _cost_problem(self, found: Match, saved_ps: int) -> tuple[str, str]:
         share = abs(saved_ps) / max(1, self._before_ps)
-        amount = f"{abs(saved_ps) * SECONDS_PER_PS * 1e6:.3g} us, {share:.2%} of the model,"
+        us = abs(saved_ps) * SECONDS_PER_PS * 1e6
+        amount = f"{f'{us:.3g}' if us >= 0.001 else 'less than 0.001'} us, {share:.2%} of the model,"
         if saved_ps > 0:
             return "nothing", f"saves {amount} by the cost model"
         cost = f"costs {amount} by the cost model" if saved_ps < 0 else "saves nothing by the cost model"

@@ -19,17 +19,19 @@ def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(main, list(map(str, arguments)))
 
 
-def groups(command: click.Command, *names: str) -> Iterator[tuple[str, ...]]:
+def commands(command: click.Command, *names: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Yield each command with the names that lead to it, itself first."""
+    yield names, command
     if isinstance(command, click.Group):
-        yield names
         context = click.Context(command)
         for name in command.list_commands(context):
             found = command.get_command(context, name)
             assert found is not None
-            yield from groups(found, *names, name)
+            yield from commands(found, *names, name)
 
 
-GROUPS = list(groups(main.command))
+COMMANDS = dict(commands(main.command))
+GROUPS = [names for names, command in COMMANDS.items() if isinstance(command, click.Group)]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +59,7 @@ def test_a_file_is_optimized_whatever_its_suffix(name: str, tmp_path: Path) -> N
 
 def test_errors_have_one_form() -> None:
     for program in (main, optimize_main):
-        for arguments in (["--nonsense"], ["optimize", "--budget", "abc"], ["why"]):
+        for arguments in (["--nonsense"], ["optimize", "--budget", "abc"], ["why", "--limit", "x"]):
             result = CliRunner().invoke(program, arguments)
             assert result.exit_code == 2
             assert result.stderr.startswith("Usage: ") and "\nerror: " in result.stderr and "Error" not in result.stderr
@@ -70,6 +72,31 @@ def test_summaries_of_commands_are_whole(names: tuple[str, ...]) -> None:
     lines = run(*names, "--help").stdout.splitlines()
     commands = lines[lines.index("Commands:") + 1 :]
     assert commands and not [line for line in commands if line.endswith("...") or len(line) > 80]
+
+
+@pytest.mark.parametrize("names", COMMANDS)
+def test_help_has_examples_and_fits_a_terminal(names: tuple[str, ...]) -> None:
+    lines = run(*names, "--help").stdout.splitlines()
+    assert any(line.strip() == "Examples:" for line in lines) and not [line for line in lines if len(line) > 80]
+
+
+@pytest.mark.parametrize(("program", "names"), [(main, ()), (main, ("optimize",)), (optimize_main, ())])
+def test_without_arguments_the_usage_stands_once(program: Program, names: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(program, names)
+    assert result.output.count("Usage: ") == 1 and "error: usage" not in result.output
+
+
+def test_names_in_errors_keep_their_letters(tmp_path: Path) -> None:
+    result = run("optimize", "m.onnx", "-o", tmp_path / "out.onnx", "--target", "openvino", "--ep", "cuda")
+    assert "error: OpenVINO runs on the CPU" in result.stderr
+
+
+def test_a_missing_model_is_said_before_missing_options() -> None:
+    assert run("no.onnx").stderr == "error: no.onnx: no such file\n"
+
+
+def test_an_unknown_device_is_told_the_names_of_devices() -> None:
+    assert "gpu: no such file, and no device (cpu, cuda, " in run("why", "m.onnx", "--device", "gpu").stderr
 
 
 @pytest.mark.parametrize("name", main.get_command(click.Context(main.command), "rules").commands)

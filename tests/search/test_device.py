@@ -78,7 +78,7 @@ def test_an_unusable_description_is_one_line_with_its_place(text: str, tmp_path:
 
 
 def test_a_description_that_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=r"no device \(cpu, cuda, .*none\.toml"):
         find_device(tmp_path / "none.toml")
 
 

@@ -156,8 +156,13 @@ def shipped_devices() -> list[str]:
 
 def find_device(name: str | Path) -> Device:
     """Return the shipped description called `name`, or the one in the file `name`. Raises DeviceError, OSError."""
-    shipped = str(name) in shipped_devices()
-    return read_device(_FOLDER / f"{name}.toml" if shipped else name)
+    names = shipped_devices()
+    if str(name) in names:
+        return read_device(_FOLDER / f"{name}.toml")
+    try:
+        return read_device(name)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(error.errno, f"no such file, and no device ({', '.join(names)})", str(name)) from None
 
 
 def device_of(provider: str) -> Device:
