@@ -19,7 +19,7 @@ _MAX_UNPROVEN = 8
 def answer_text(answer: Answer) -> str:
     """Return the verdict, where the models differ or what was not proven, and the corresponding tensors."""
     lines = [f"{answer.verdict}: {answer.reason}", f"  A: {answer.left}", f"  B: {answer.right}"]
-    lines += [f"  {line}" for line in answer.interface]
+    lines += [f"  {line}" for line in answer.interface if line not in answer.reason]
     lines += _difference(answer)
     lines += _unproven(answer.unproven)
     lines += _correspondences(answer)

@@ -158,7 +158,8 @@ class _Check:
         if found:
             answer.interface, answer.verdict = found, DIFFERENT
             answer.reason = "the interfaces differ: " + "; ".join(found[:3])
-            if not self._options.by_position and any("has no input" in f or "has no output" in f for f in found):
+            # Positions tell no more if anything but names differs.
+            if not self._options.by_position and all("has no input" in f or "has no output" in f for f in found):
                 answer.notices.append(
                     "--by-position compares inputs and outputs by their positions, not by their names"
                 )
@@ -229,7 +230,7 @@ class _Check:
             witness = self._search.in_float64(max(seconds, 1.0))
         if witness is None:
             return False
-        problem = f"equal but for {self._changed_weight()}; {witness.problem}, not beyond the roundings of runs"
+        problem = f"equal but for {self._changed_weight()}; {witness.problem}; runs need not show it"
         self._different(replace_fields(witness, problem=problem))
         return True
 

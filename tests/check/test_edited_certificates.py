@@ -89,6 +89,14 @@ def test_a_bound_is_a_number(bound: float, tmp_path: Path) -> None:
         Certificate.read(path)
 
 
+@pytest.mark.parametrize(("content", "why"), [({}, "not a certificate"), ({"claims": []}, "of another version")])
+def test_other_json_is_no_certificate_of_another_version(content: dict[str, Any], why: str, tmp_path: Path) -> None:
+    path = tmp_path / "proof.json"
+    path.write_text(json.dumps({"schema_version": 0, **content}))
+    with pytest.raises(ModelError, match=why):
+        Certificate.read(path)
+
+
 def test_a_malformed_signature_proves_nothing(tmp_path: Path) -> None:
     found, left, right = proven(*third())
     assert found.certificate is not None

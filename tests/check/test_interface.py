@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from onnx import TensorProto, helper
 
 from superopt.check import DIFFERENT, EQUIVALENT, UNKNOWN, CheckOptions, check
+from superopt.check.answer_text import answer_text
 from superopt.cli.commands import main
 from tests.support.checked import checked, ints, network, relu, scaled, swapped
 from tests.support.models import floats, model, weights
@@ -73,6 +74,13 @@ def test_names_may_correspond_by_position() -> None:
     other = relu("N", 8, name="y", out="x")
     answer = check(relu("N", 8), other, CheckOptions(seconds=2, by_position=True))
     assert answer.verdict == EQUIVALENT
+
+
+@pytest.mark.parametrize(("size", "helps"), [("N", True), (1, False)])
+def test_positions_are_proposed_where_only_names_differ(size: str | int, helps: bool) -> None:
+    answer = checked(relu("N", 8), relu(size, 8, out="z"))
+    assert any("--by-position" in notice for notice in answer.notices) == helps
+    assert answer_text(answer).count("B has no output 'y'") == 1
 
 
 def test_a_stated_output_shape_must_be_right() -> None:
