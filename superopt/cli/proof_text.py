@@ -68,7 +68,7 @@ def _numerics(report: RuleReport) -> Iterator[str]:
 
 def print_summary(reports: list[RuleReport], second: str | None) -> None:
     """Print the counts of verdicts as a table, and the answers of the second solver (None: it was not asked)."""
-    asked = ("queries", "agreed", "no second opinion", "contradicted") if second else ()
+    asked = ("queries", "agreed", "undecided", "contradicted") if second else ()
     table = Table("file", title_justify="left", title=" and ".join([solver_version(), *([second] if second else [])]))
     for name in ("rules", PROVEN, REFUTED, UNKNOWN, "signatures", "seconds", *asked):
         table.add_column(name, justify="right")
@@ -89,7 +89,7 @@ def print_summary(reports: list[RuleReport], second: str | None) -> None:
     if second:
         click.echo(
             f"{second} agrees on {totals['agreed']} of {totals['queries']} queries;"
-            f" no second opinion on {totals['undecided']}; contradicted {totals['contradicted']}"
+            f" undecided {totals['undecided']}, contradicted {totals['contradicted']}"
         )
 
 

@@ -51,7 +51,7 @@ def verify_command(paths: tuple[Path, ...], jobs: int, as_json: bool, solver: st
     from superopt.cli.certifying import check_certifiable, write_certificates, write_signatures
     from superopt.cli.proof_text import lines, print_summary, to_json
     from superopt.cli.proving import prove_all, tasks
-    from superopt.rulebook.loading import rule_files, shipped_rules
+    from superopt.rulebook.loading import TIMES, beside, rule_files, shipped_rules
     from verify.diagnose.second_opinion import cvc5_version
 
     second = cvc5_version() if solver == "cvc5" else None
@@ -78,10 +78,12 @@ def verify_command(paths: tuple[Path, ...], jobs: int, as_json: bool, solver: st
             if at.confirmation is not None and at.confirmation.contradicts:
                 errors().print(f"error: {report.file}:{report.line}: {at.signature}: {at.confirmation}", markup=False)
     if not all(report.accepted for report in reports):
+        if certify:
+            errors().print("not certified: nothing is written unless all rules are proven", markup=False)
         raise SystemExit(NEGATIVE)
     if certify:
         for file in write_signatures(reports):
             errors().print(f"signatures written: {file}", markup=False)
         for path in paths or (shipped_rules(),):
             written = write_certificates(path, [r for r in reports if Path(r.file) in rule_files(path)])
-            errors().print(f"certified: {written}", markup=False)
+            errors().print(f"certified: {written}; the prover's times: {beside(path, TIMES)}", markup=False)
