@@ -67,7 +67,7 @@ def to_networkx(model: str | Path | onnx.ModelProto | Model) -> Graph:
     - `tensors`: the name of the tensor at each of those positions, or the names of the tensors that bodies read.
 
     `graph.graph` has the graph's `name`, its `inputs` and `outputs` (names of tensors) and the model's `opset`.
-    Raises `superopt.onnx_io.ModelError` for a file that is not a model, or a model without a valid graph.
+    Raises `superopt.ModelError` for a file that is not a model, or a model without a valid graph.
     """
     if isinstance(model, Model):
         label, proto = "model", write_model(model, fold=False)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace as replace_fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -36,6 +37,7 @@ from superopt.files import OutputError, write_whole
 from superopt.ir.term import node_of
 from superopt.onnx_io import Model, ModelError
 from superopt.onnx_io.load import load_proto
+from superopt.optimizer.arguments import replaced
 from superopt.optimizer.source import Source
 from superopt.runtime import Feeds, RuntimeUnavailable, Unfeedable, close_unused
 from superopt.wording import counted
@@ -61,15 +63,21 @@ def check(
     options: CheckOptions | None = None,
     *,
     progress: Callable[[str], None] | None = None,
+    **settings: Any,
 ) -> Answer:
     """Return whether two models compute the same function, for all inputs and all dynamic sizes.
 
+    `options` defaults to `CheckOptions()`. Keyword arguments with the names of its fields replace single options:
+    `check("a.onnx", "b.onnx", seconds=300)`.
+
     The answer is Equivalent if the kernel proves it, Different if the interfaces differ, if ONNX Runtime confirms an
     input on which outputs differ by more than roundings, or if a few elements of weights alone differ and float64 shows
-    it, else Unknown. An output file that cannot be written does not cost the answer, which says so. Raises ModelError,
-    InputError, OSError.
+    it, else Unknown. An output file that cannot be written does not cost the answer, which says so. Raises TypeError,
+    ValueError (an option that cannot be used), ModelError, InputError, OSError.
     """
-    return _Check(left, right, options or CheckOptions(), progress or (lambda _: None)).run()
+    given = CheckOptions() if options is None else options
+    options = replaced(given, settings, CheckOptions, "superopt.check.CheckOptions", "seconds=300")
+    return _Check(left, right, options, progress or (lambda _: None)).run()
 
 
 @one_thread()

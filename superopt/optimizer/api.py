@@ -54,9 +54,9 @@ def optimize(
     `example_inputs`, which is exported first (`torch.onnx.export`).
 
     `options` defaults to `Options()`. Keyword arguments with the names of its fields replace single options:
-    `optimize("model.onnx", "fast.onnx", ep="cpu")`. `report` is a file that the caller writes later; it is checked
-    together with the other files. `progress` receives one line when a phase begins. `finder` and
-    `timer` replace the search and the measurement in tests.
+    `optimize("model.onnx", "fast.onnx", ep="cpu")`. `progress` receives one line when a phase begins. Nothing is
+    written to `report`: it is a file that the caller will write, and is checked together with the other files. `finder`
+    and `timer` replace the search and the measurement in tests.
 
     A result is written only if its trace replays in the kernel step by step, its outputs agree with the original's on
     random inputs, and it was not slower in an interleaved measurement. If the whole result fails one of these checks,

@@ -1,4 +1,4 @@
-"""Arguments of `superopt.optimize` and `superopt.simplify`: errors that say what is taken."""
+"""Arguments of `superopt.optimize`, `superopt.simplify` and `superopt.check.check`: errors that say what is taken."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import difflib
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import onnx
 
 from superopt.optimizer.options import Options
 from superopt.optimizer.torch_models import is_torch
 
-__all__ = ["check_files", "unknown_options", "with_settings"]
+__all__ = ["check_files", "replaced", "unknown_options", "with_settings"]
+
+T = TypeVar("T")
 
 _HINTS = {
     "bytes": "; onnx.load_model_from_string reads bytes",
@@ -39,17 +41,27 @@ def with_settings(options: Options, settings: Mapping[str, Any], others: Iterabl
     `others` are names that the caller takes besides options. Raises TypeError if `options` are no Options, or for a
     name that is no option; ValueError for a value that cannot be used.
     """
-    if not isinstance(options, Options):
-        raise TypeError(f"options must be superopt.Options, not {type(options).__name__}; or give keywords: ep='cpu'")
-    unknown = unknown_options(settings, others)
+    return replaced(options, settings, Options, "superopt.Options", "ep='cpu'", others)
+
+
+def replaced(
+    options: T, settings: Mapping[str, Any], kind: type[T], name: str, example: str, others: Iterable[str] = ()
+) -> T:
+    """Do the same as `with_settings` for the options of class `kind`, known to users as `name`.
+
+    `example` is a keyword argument.
+    """
+    if not isinstance(options, kind):
+        raise TypeError(f"options must be {name}, not {type(options).__name__}; or give keywords: {example}")
+    unknown = unknown_options(settings, others, kind)
     if unknown:
-        raise TypeError(f"unknown option {unknown}; help(superopt.Options) describes all")
-    return replace(options, **settings)
+        raise TypeError(f"unknown option {unknown}; help({name}) describes all")
+    return replace(options, **settings)  # type: ignore[type-var] # a data class
 
 
-def unknown_options(names: Iterable[str], others: Iterable[str] = ()) -> str:
+def unknown_options(names: Iterable[str], others: Iterable[str] = (), kind: type = Options) -> str:
     """Return those of `names` that are no options, each with a name that it resembles; empty if all are."""
-    known = [field.name for field in fields(Options)]
+    known = [field.name for field in fields(kind)]
     found = []
     for name in sorted(set(names).difference(known)):
         near = difflib.get_close_matches(name, [*known, *others], 1)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import onnx
 
-from superopt.files import check_distinct, check_writable, is_same, write_whole
+from superopt.files import OutputError, check_distinct, check_writable, is_same, write_whole
 from superopt.onnx_io import save_model
 from superopt.onnx_io.constant_nodes import is_constant_node
 from superopt.onnx_io.external_data import external_files, load_external_data
@@ -51,6 +51,8 @@ def check_outputs(outputs: Mapping[str, Path | None], model: Path | None, option
     if options.in_place:
         check_distinct({role: path for role, path in outputs.items() if role != RESULT}, {"the model": model})
         del read["the model"]
+    elif model is not None and (out := outputs.get(RESULT)) is not None and is_same(out, model):
+        raise OutputError(f"{out}: cannot be both the result and the model; only with in_place=True")
     check_distinct(outputs, read)
 
 

@@ -78,7 +78,7 @@ class Options:
             fix dynamic sizes. Inputs that a sample does not name are drawn at random.
         remeasure: True to ignore the searches, comparisons and timings of whole models by earlier runs. Otherwise a
             repeated run uses them, and so has the same result.
-        in_place: True if the result may replace the model's own file.
+        in_place: True if `out` may be the model's own file.
         explain: True to fill `Result.attempts`: how often each rule matched and was tried, and what it saved.
         trace: File to which every step of the derivation is written, as JSON; None: no file.
     """

@@ -76,6 +76,17 @@ def test_names_may_correspond_by_position() -> None:
     assert answer.verdict == EQUIVALENT
 
 
+def test_keywords_replace_options() -> None:
+    other = relu("N", 8, name="y", out="x")
+    assert check(relu("N", 8), other, seconds=2, by_position=True).verdict == EQUIVALENT
+    with pytest.raises(
+        TypeError, match=r"secs .did you mean seconds\?.; help.superopt\.check\.CheckOptions. describes"
+    ):
+        check(relu("N", 8), other, secs=2)
+    with pytest.raises(TypeError, match=r"must be superopt\.check\.CheckOptions, not dict"):
+        check(relu("N", 8), other, {"seconds": 2})  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(("size", "helps"), [("N", True), (1, False)])
 def test_positions_are_proposed_where_only_names_differ(size: str | int, helps: bool) -> None:
     answer = checked(relu("N", 8), relu(size, 8, out="z"))
