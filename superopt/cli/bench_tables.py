@@ -55,7 +55,8 @@ def print_summary(console: Console, benchmark: Benchmark, markdown: bool) -> Non
     *models, mean = ratios
     for model in models:
         table.add_row(model, *ratios[model])
-    table.add_section()
+    if not markdown:  # a line between rows would be one more row there
+        table.add_section()
     table.add_row(mean, *ratios[mean], style="bold")
     if markdown or _fits(console, table):
         _print(console, table, markdown)

@@ -35,3 +35,9 @@ def test_tables_fit(width: int, tables: int) -> None:
     assert sum(line.startswith("┏") for line in lines) == tables
     assert sum(line.count("1.234 (1.200 to 1.300)") for line in lines) == 2 * len(NAMES)
     assert sum(line.count("1.234 / 1.234") for line in lines) == 3 * len(NAMES)  # two models and their mean
+
+
+def test_markdown_has_one_line_of_dashes_in_a_table() -> None:
+    shown = StringIO()
+    print_summary(Console(file=shown), Benchmark(CLOCKS, [contest("one")]), markdown=True)
+    assert shown.getvalue().count("\n|--") == 1
