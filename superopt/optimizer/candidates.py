@@ -68,7 +68,8 @@ def _parts(found: FoundRewrites) -> Iterator[tuple[str, tuple[Trace, ...]]]:
     """
     traces = tuple(trace for trace in found.traces if trace.applications)
     for count in range(len(traces), 0, -1):
-        yield "all rewrites" if count == len(traces) else f"the first {count} of {len(traces)} passes", traces[:count]
+        first = "the first" if count == 1 else f"the first {count}"
+        yield "all rewrites" if count == len(traces) else f"{first} of {len(traces)} passes", traces[:count]
     if not traces:
         return
     gains: dict[Rewrite, float] = {}

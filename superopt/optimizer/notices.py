@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 from superopt.optimizer.context import RunContext
 from superopt.optimizer.error_bound import jumps_behind
+from superopt.optimizer.options import Options
 from superopt.optimizer.result import Latency, gain_is_predicted
 from superopt.optimizer.selection import Selection
 
 __all__ = ["notices"]
 
+_DEFAULTS = Options()
 _NOISY = 1.1  # ratio of the ends of a wide interval
 _DISAGREEMENT = 0.05  # between the ratio and the quotient of the times
 
@@ -28,6 +30,9 @@ def notices(context: RunContext, selection: Selection) -> Iterator[str]:
             f"no bound on rounding errors holds behind a jump: {operators} may see a value on its other side where the"
             " original's own rounding decides (--numerics exact keeps every bit)"
         )
+    unused = [f"--{name}" for name in ("budget", "effort") if getattr(options, name) != getattr(_DEFAULTS, name)]
+    if options.quick and unused:
+        yield f"no effect with --quick: {' and '.join(unused)}"
     if changed and options.quick and gain_is_predicted(found.cost_before, found.cost_after):
         yield "not timed: only the cost models of all known devices say that the result is faster"
     # Default runs often end so, and say how long they may take. Nothing found, or few seconds, may be for that reason.

@@ -90,7 +90,8 @@ def _equation(use: RuleUse) -> str:
 
 def _title(result: Result) -> str:
     threads = counted(result.threads, "thread") if result.threads else "all threads"
-    return f"{result.model or 'model in memory'} on {result.provider}, {threads}"
+    provider = "" if result.provider == "auto" else f" on {result.provider}"  # the run ended before it was chosen
+    return f"{result.model or 'model in memory'}{provider}, {threads}"
 
 
 def _rows(result: Result) -> Iterator[Row]:
@@ -100,15 +101,15 @@ def _rows(result: Result) -> Iterator[Row]:
         yield "weights", *grown, ""
     t = result.latency
     if t is not None:
-        note = "" if result.changed else " of the refused candidate"
+        measured, note = ("measured ", "") if result.changed else ("", ", refused candidate")
         note += ", mean over sizes" if len(t.sizes) > 1 else ""
         note += ", by an earlier run" if t.remembered else ""
         if t.clock == "cpu":
-            yield f"measured CPU time{note}", _ms(t.before_ms), _ms(t.after_ms), _interval(t.ratio, t.low, t.high)
+            yield f"{measured}CPU time{note}", _ms(t.before_ms), _ms(t.after_ms), _interval(t.ratio, t.low, t.high)
             ratio = _ratio(t.wall_before_ms, t.wall_after_ms)
-            yield f"measured wall time{note}", _ms(t.wall_before_ms), _ms(t.wall_after_ms), ratio
+            yield f"{measured}wall time{note}", _ms(t.wall_before_ms), _ms(t.wall_after_ms), ratio
         else:
-            yield f"measured wall time{note}", _ms(t.before_ms), _ms(t.after_ms), _interval(t.ratio, t.low, t.high)
+            yield f"{measured}wall time{note}", _ms(t.before_ms), _ms(t.after_ms), _interval(t.ratio, t.low, t.high)
         for one in t.sizes if len(t.sizes) > 1 else ():
             shapes = ", ".join(f"{name}={show_shape(shape)}" for name, shape in one.shapes.items())
             yield f"  at {shapes}", _ms(one.before_ms), _ms(one.after_ms), _interval(one.ratio, one.low, one.high)
@@ -188,7 +189,7 @@ def _interval(ratio: float, low: float, high: float) -> str:
 
 
 def _ms(value: float) -> str:
-    return f"{value:.3f} ms" if value < 10 else f"{value:.1f} ms"
+    return f"{round(value, 3) + 0.0:.3f} ms" if value < 10 else f"{value:.1f} ms"  # no -0.000
 
 
 def _ratio(before: float | None, after: float | None) -> str:

@@ -39,6 +39,12 @@ def test_without_a_search_nothing_is_said_of_it() -> None:
     assert not said(Options(), FoundRewrites())
 
 
+def test_options_that_a_quick_run_does_not_use_are_told() -> None:
+    given: dict[str, Any] = {"budget": 9, "effort": 2}
+    assert "no effect with --quick: --budget and --effort" in said(Options(quick=True, **given), FoundRewrites())
+    assert not said(Options(quick=True), FoundRewrites()) and not said(Options(**given), FoundRewrites())
+
+
 @pytest.mark.parametrize(("after", "expected"), [(1.0, True), (2.0, False)])
 def test_only_a_predicted_gain_is_called_one(after: float, expected: bool) -> None:
     found = FoundRewrites((), 2.0, after, "analytic", complete=True)

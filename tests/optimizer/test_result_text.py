@@ -82,11 +82,23 @@ def test_explain_is_short() -> None:
 
 def test_a_refused_candidate_is_no_result() -> None:
     text = str(result(False, latency=latency(0.8, 0.7, 0.9), refused=[Refusal("all rewrites", "slower: 0.8")]))
-    assert text.startswith("The original is kept") and "measured CPU time of the refused candidate" in text
+    assert text.startswith("The original is kept") and "\nCPU time, refused candidate " in text
+    assert max(map(len, text.split("predicted times")[0].splitlines()[2:])) <= 80
     assert "refused: " not in text  # once more: the verdict says it
     assert text.endswith("written, not rewritten: out.onnx")
     others = [Refusal("all rewrites", "slower: 0.8"), Refusal("rule abc", "not surely faster: 1.001")]
     assert "refused: rule abc: not surely faster: 1.001" in str(result(False, refused=others))
+
+
+def test_no_saving_has_no_sign() -> None:
+    text = str(result(attempts=[RuleAttempts("0123456789ab", "Relu(x) = x", 1, 1, 0, 1, -0.0001)]))
+    assert " 0.000 ms" in text and "-0.000" not in text
+
+
+def test_a_run_that_ended_before_the_provider_was_chosen_names_none() -> None:
+    one = result(False)
+    one.provider = "auto"
+    assert " on auto" not in str(one)
 
 
 def test_the_file_of_weights_and_the_notices_are_told() -> None:

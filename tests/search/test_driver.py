@@ -104,6 +104,11 @@ def test_new_terms_name_their_rule() -> None:
     assert set(result.origin.values()) <= set(result.rule_uses)
 
 
+def test_a_search_without_time_has_not_tried_everything() -> None:
+    result = found(network(2), budget_s=0.0)
+    assert not result.traces and not result.complete
+
+
 def test_nothing_to_do() -> None:
     outputs = (make("Relu", (image(),)),)
     result = found(*outputs)

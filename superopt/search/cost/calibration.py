@@ -86,7 +86,7 @@ def calibrate(
         if (seconds := measure.seconds(probe)) is not None:
             samples.append((probe, seconds))
     if len(samples) < len(probes):
-        known = f"{prior.provider}; {len(samples)} of {len(probes)} operators measured"
+        known = f"{prior.provider}; {len(samples)} of {len(probes)} operators measured so far"
         device = dataclasses.replace(device, name=f"this machine ({known})")
     return Calibration(kinds(device, prior, samples), len(samples), len(probes))
 
