@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from html import unescape
 from pathlib import Path
 
 import numpy as np
@@ -179,6 +180,14 @@ def test_the_page_draws_what_was_not_proven() -> None:
     pair = {"left": "a<b", "right": "b", "reason": "not proven", "left_graph": "Relu(x)", "right_graph": "Max(x, w1)"}
     page = render_check({**answer, "verdict": "Unknown", "unproven": [pair]})
     assert "a&lt;b" in page and "<svg" in page and "Relu" in page
+
+
+def test_the_page_says_the_difference_once() -> None:
+    other = network()
+    MUTATIONS["pads"](other)
+    answer = checked(network(), other)
+    problem = answer.reason[1:]
+    assert answer.verdict == DIFFERENT and unescape(render_check(json.loads(answer.to_json()))).count(problem) == 1
 
 
 def test_a_model_that_loads_and_does_not_run_is_different() -> None:
