@@ -21,6 +21,8 @@ class FileName(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
             self.fail("the name is empty", param, ctx)
+        if isinstance(value, str) and value.startswith(("http://", "https://")):  # a path would lose a slash
+            self.fail(f"{value}: no file but an address; download it first", param, ctx)
         return super().convert(value, param, ctx)
 
 

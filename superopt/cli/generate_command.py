@@ -46,14 +46,18 @@ def _families(names: tuple[str, ...], corpus: Path | None, windows: int) -> tupl
     from superopt.generate.families import FAMILIES
     from superopt.generate.targets import window_families
 
+    if corpus is None and windows != MOST_WINDOWS:
+        raise click.UsageError("--windows is for --corpus")
     if corpus is None and "corpus" in names:
         raise click.UsageError("--family corpus needs --corpus FILE, which `superopt harvest` writes")
     try:
         of_windows = () if corpus is None else list(read_corpus(corpus))
         found = (*window_families(of_windows, windows), *function_families(of_windows))
         return choose(names, (*FAMILIES, *found))
-    except (UnknownFamily, CorpusError) as error:
-        raise click.BadParameter(str(error)) from error
+    except UnknownFamily as error:
+        raise click.BadParameter(str(error), param_hint="'--family'") from error
+    except CorpusError as error:
+        raise click.BadParameter(str(error), param_hint="'--corpus'") from error
 
 
 def _asked(path: Path | None) -> str:

@@ -143,7 +143,9 @@ class Options:
         if self.timeout is not None and not (
             isinstance(self.timeout, Real) and 0 < self.timeout <= threading.TIMEOUT_MAX
         ):
-            raise ValueError(f"timeout must be a positive number of seconds, not {self.timeout!r}")
+            large = isinstance(self.timeout, Real) and self.timeout > 0
+            expected = f"at most {int(threading.TIMEOUT_MAX)}" if large else "a positive number of"
+            raise ValueError(f"timeout must be {expected} seconds, not {self.timeout!r}")
         check_shapes(self.shapes)
         if self.target == "openvino" and self.ep == "cuda":
             raise ValueError("OpenVINO runs on the CPU: ep must be auto or cpu")

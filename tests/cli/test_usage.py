@@ -99,6 +99,22 @@ def test_an_unknown_device_is_told_the_names_of_devices() -> None:
     assert "gpu: no such file, and no device (cpu, cuda, " in run("why", "m.onnx", "--device", "gpu").stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["optimize", "https://example.org/m.onnx", "-o", "x"], "https://example.org/m.onnx: no file but an address"),
+        (["generate", "--family", "nope"], "invalid value for '--family': no family nope"),
+        (["generate", "--corpus", "nope.txt"], "invalid value for '--corpus': nope.txt"),
+        (["generate", "--windows", "5"], "--windows is for --corpus"),
+        (["rules", "matrix", "shipped"], "give two sets of rules or more"),
+        (["optimize", "m.onnx", "-o", "x", "--timeout", "1e99"], "timeout must be at most 9"),
+    ],
+)
+def test_errors_name_what_is_wrong(arguments: list[str], said: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2 and said in result.stderr
+
+
 @pytest.mark.parametrize("name", main.get_command(click.Context(main.command), "rules").commands)
 def test_commands_on_rules_say_their_version(name: str) -> None:
     assert "version" in run("rules", name, "--version").stdout

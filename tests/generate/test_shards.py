@@ -248,6 +248,20 @@ def test_names_are_unique_and_work_is_positive(tmp_path: Path) -> None:
         Shard("a", fails, work=0.0)
 
 
+def test_small_shards_that_are_left_are_some_of_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, said = [0.0], []
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    shards = [Shard("large", fails, work=1e6), *(Shard(f"small-{k}", fails) for k in range(9))]
+    meter = ProgressMeter(shards, said.append, "proving")
+    clock[0] = 10.0
+    for count, shown in ((1, "1 of 10 done, 99% of the work, 0.1 a second, 10 s so far"), (9, "10 of 10 done, 100%")):
+        for shard in shards[:1] if count == 1 else shards[1:]:
+            meter.add(shard)
+        meter.show(1)
+        assert shown in said[-1]
+        clock[0] += 2.0
+
+
 def test_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, said = [100.0], []
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])

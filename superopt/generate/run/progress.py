@@ -10,6 +10,8 @@ from superopt.wording import counted, duration
 
 __all__ = ["ProgressMeter"]
 
+_MOST = 0.99  # of the work, before the last shard is done
+
 
 class Sized(Protocol):
     """Something with an estimate of its work, in any unit."""
@@ -44,7 +46,8 @@ class ProgressMeter:
     def show(self, workers: int) -> None:
         """Report progress, unless a line was reported within the last second.
 
-        The time left is estimated from the pace of this run so far.
+        The time left is estimated from the pace of this run so far, unless the work left is too little for that: many
+        small shards take longer than their work says.
         """
         now = time.monotonic()
         if now - self._shown < 1.0:
@@ -52,10 +55,12 @@ class ProgressMeter:
         self._shown = now
         elapsed = now - self._begin
         done, work = self._old + self._new, self._old_work + self._new_work
-        parts = [f"{done} of {self._shards} done", f"{work / self._work:.0%} of the work"]
+        share = work / self._work if done == self._shards else min(_MOST, work / self._work)
+        parts = [f"{done} of {self._shards} done", f"{share:.0%} of the work"]
         if self._new:
             parts.append(f"{self._new / elapsed:.3g} a second")
-            parts.append(f"{duration((self._work - work) * elapsed / self._new_work)} left")
+            if share != _MOST:
+                parts.append(f"{duration((self._work - work) * elapsed / self._new_work)} left")
         parts.append(f"{duration(elapsed)} so far")
         if not workers:
             parts.append("no workers yet")

@@ -107,7 +107,7 @@ def read_device(path: str | Path) -> Device:
         with Path(path).open("rb") as file:
             found = tomllib.load(file)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DeviceError(f"{path}: {error}") from error
+        raise DeviceError(f"{path}: no TOML file: {error}") from error
     known = {f.name for f in fields(Device)}
     unknown = sorted(found.keys() - known)
     if unknown:
