@@ -69,6 +69,7 @@ def calibrate_command(ep: str, threads: int, out: Path | None, as_json: bool) ->
     if out is not None:
         description = replace(found.device, name=out.stem)  # elsewhere it is not "this machine"
         write_text(out, to_toml(description, f"Fitted by superopt calibrate to {count}, in {runtime}."))
+        errors().print(f"written: {out}", markup=False)
     if as_json:
         click.echo(json.dumps({key: dict(v) if hasattr(v, "items") else v for key, v in vars(found.device).items()}))
         return

@@ -24,7 +24,7 @@ def test_the_description_is_printed_and_written(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(OperatorTimer, "seconds", seconds)
     out, runner = tmp_path / "server.toml", CliRunner()
     done = runner.invoke(main, ["calibrate", "--ep", "cpu", "--threads", "1", "-o", str(out), "--json"])
-    assert done.exit_code == 0, done.output
+    assert done.exit_code == 0 and f"written: {out}" in done.stderr, done.output
     found, device = json.loads(done.stdout), read_device(out)
     assert (found["name"], device.name) == ("this machine (cpu)", "server") and found["slower"] == dict(device.slower)
     count = len(timed)

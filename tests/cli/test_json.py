@@ -27,7 +27,8 @@ OPTIMIZE, OTHERS = SECTION[1].split("Other commands")
 def _rows(table: str) -> list[tuple[set[str], set[str]]]:
     """Return the names in the first cell and in the last cell of each row."""
     rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| `")]
-    first, last = ([set(re.findall(r"`([\w.]+)`", row[i])) for row in rows] for i in (0, -1))
+    first = [set(re.findall(r"`([\w. ]+)`", row[0])) for row in rows]
+    last = [set(re.findall(r"`([\w.]+)`", row[-1])) for row in rows]
     return list(zip(first, last, strict=True))
 
 
@@ -44,7 +45,7 @@ def test_keys_of_optimize(lora_rules: Path) -> None:
     assert len(items) == 6 and items == {key: documented[key] for key in items}
 
 
-@pytest.mark.parametrize("command", ["check", "bench", "why", "verify"])
+@pytest.mark.parametrize("command", [name for (name,), _ in _rows(OTHERS)])
 def test_keys_of_other_commands(command: str, lora_rules: Path, tmp_path: Path) -> None:
     onnx.save(lora(), tmp_path / "model.onnx")
     (named,) = [words for (name,), words in _rows(OTHERS) if name == command]
@@ -53,8 +54,17 @@ def test_keys_of_other_commands(command: str, lora_rules: Path, tmp_path: Path) 
     elif command == "bench":
         text = Benchmark({}, []).to_json()
     else:
-        arguments = [str(lora_rules)] if command == "verify" else [str(tmp_path / "model.onnx"), "--node", "y"]
-        text = CliRunner().invoke(main.command, [command, *arguments, "--json"]).stdout
+        model, rules = str(tmp_path / "model.onnx"), str(lora_rules)
+        arguments = {
+            "why": [model, "--node", "y"],
+            "verify": [rules],
+            "harvest": [model, "-o", str(tmp_path / "corpus.txt")],
+            "learn": [model, "-o", str(tmp_path / "mine"), "--budget", "0", "-j", "1"],
+            "rules rank": [model, "--rules", rules],
+            "rules derive": [rules, rules],
+            "rules matrix": [rules, rules],
+        }[command]
+        text = CliRunner().invoke(main.command, [*command.split(), *arguments, "--json"]).stdout
     found = json.loads(text)
     version = re.search(rf"^\| `{command}` \| (\d) \|", OTHERS, re.M)
     assert version is not None and found.pop("schema_version") == int(version[1])
