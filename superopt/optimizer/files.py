@@ -13,6 +13,7 @@ from superopt.onnx_io import save_model
 from superopt.onnx_io.constant_nodes import is_constant_node
 from superopt.onnx_io.external_data import external_files, load_external_data
 from superopt.onnx_io.save import check_second_file
+from superopt.onnx_io.subgraphs import all_nodes
 from superopt.optimizer.options import Options
 from superopt.optimizer.source import Source
 from superopt.rulebook.loading import rule_files
@@ -23,10 +24,13 @@ RESULT = "the result"  # role of a file, in messages
 
 
 def count_operators(model: onnx.ModelProto) -> dict[str, int]:
-    """Return the number of nodes of each type, the most frequent first. Constants are data and do not count."""
+    """Return the number of nodes of each type, the most frequent first, with those in bodies of If, Loop and Scan.
+
+    Constants are data and do not count.
+    """
     counts = Counter(
         f"{n.domain}::{n.op_type}" if n.domain not in ("", "ai.onnx") else n.op_type
-        for n in model.graph.node
+        for n in all_nodes(model.graph)
         if not is_constant_node(n)
     )
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

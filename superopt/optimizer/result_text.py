@@ -18,6 +18,7 @@ __all__ = ["beginning", "result_html", "result_text", "verdict"]
 _COLUMNS = ("", "before", "after", "times as fast")
 _MAX_EQUATION = 300  # characters; half of the rules have 94, and one with lists of numbers 3,250
 _MAX_ATTEMPTS = 10  # rules that `--explain` shows
+_LEAST_MS = 0.01  # shorter times are microseconds, and those below a thousandth of one are none
 _MIN_CHANGE = 0.02  # of the size of the weights, to be shown
 Row = tuple[str, str, str, str]
 
@@ -120,7 +121,7 @@ def _rows(result: Result) -> Iterator[Row]:
 
 def _megabytes(before: int | None, after: int | None) -> tuple[str, str] | None:
     """Return both sizes as text, None if they are about equal."""
-    if before is None or after is None or abs(after - before) < _MIN_CHANGE * max(before, after):
+    if before is None or after is None or abs(after - before) <= _MIN_CHANGE * max(before, after):
         return None
     return f"{before / 1e6:.1f} MB", f"{after / 1e6:.1f} MB"
 
@@ -165,7 +166,7 @@ def _accuracy(d: Difference, result: Result) -> Iterator[str]:
     for reason, kinds in d.without_reference().items() if not exact else ():
         where = ", ".join(dict.fromkeys(kinds))
         yield (
-            f"outputs for {where} inputs were compared with the original's, tolerance {d.tolerance:.2e}"
+            f"outputs on these inputs were compared with the original's, tolerance {d.tolerance:.2e}: {where}"
             f" (float64 reference: {reason})"
         )
 
@@ -189,7 +190,10 @@ def _interval(ratio: float, low: float, high: float) -> str:
 
 
 def _ms(value: float) -> str:
-    return f"{round(value, 3) + 0.0:.3f} ms" if value < 10 else f"{value:.1f} ms"  # no -0.000
+    """Return milliseconds as text, with a unit in which no time but none at all is 0."""
+    if abs(value) < _LEAST_MS:
+        return f"{value * 1e3:.3g} us" if abs(value) >= 1e-6 else "0 us"
+    return f"{value:.3f} ms" if value < 10 else f"{value:.1f} ms"
 
 
 def _ratio(before: float | None, after: float | None) -> str:

@@ -93,6 +93,12 @@ def test_the_body_of_a_loop(lora_rules: Path, size: str) -> None:
     assert sum(use.count for use in result.rules) == result.proof.steps
 
 
+def test_operators_of_bodies_are_counted(lora_rules: Path) -> None:
+    result = improved(loop(), lora_rules)
+    before, after = result.operators_before, result.operators_after
+    assert (before["MatMul"], after["MatMul"], before["Loop"], after["Loop"]) == (3, 1, 1, 1)
+
+
 def test_a_body_that_is_not_faster_is_not_written(lora_rules: Path) -> None:
     result = improved(loop(), lora_rules, timer=timer(0.8))
     assert not result.changed

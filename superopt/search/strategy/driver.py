@@ -149,7 +149,7 @@ class _Driver:
         self.cuts: set[frozenset[Term]] = set()  # the live values at each cut of earlier passes
         self.improved: set[tuple[Term, ...]] = set()
         self.first_pass_regions = (0, 0)  # all, and distinct ones
-        self.is_cut_short = False  # True if the time ended before the last pass began
+        self.has_passed = False  # True if there was time for a pass, so that regions were searched
         self.time_before_ps = self._time_ps(outputs)
 
     def _time_ps(self, outputs: Sequence[Term]) -> int:
@@ -171,11 +171,9 @@ class _Driver:
         if not budget.exhausted:
             self._apply_long_matches()
         for number in range(1, _MAX_PASSES + 1):
-            if budget.exhausted:
-                self.is_cut_short = True
+            if budget.exhausted or not (self._run_pass(number) or number == 1):
                 break
-            if not self._run_pass(number) and number > 1:
-                break
+            self.has_passed = True
         if self.algorithm_gains is not None:
             self._apply_algorithms(self.algorithm_gains)
         if self.denormal_timer is not None:
@@ -195,7 +193,7 @@ class _Driver:
             rule_uses=dict(sorted(model.uses.items(), key=lambda item: (-item[1], item[0]))),
             states=sum(search.expanded for search in searches),
             seconds=self.context.budget.elapsed_s,
-            complete=self.pool.all_exhausted and not self.is_cut_short,
+            complete=self.has_passed and self.pool.all_exhausted,
             savings_s=model.savings_s,
             origin=model.origin,
             rule_ids=model.rule_ids,
