@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import re
 import time
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace as replace_fields
@@ -97,6 +99,17 @@ def replay(
     return run.replayed(certificate)
 
 
+def _only_names(differences: list[str]) -> bool:
+    """Return True if the interfaces may differ in names only: as many inputs and outputs are missing on either side."""
+    missing: dict[str, Counter[str]] = {"A": Counter(), "B": Counter()}
+    for line in differences:
+        found = re.match(r"(A|B) has no (input|output) '", line)
+        if found is None:
+            return False
+        missing[found[1]][found[2]] += 1
+    return missing["A"] == missing["B"]
+
+
 class _Check:
     """One run of `check`."""
 
@@ -166,8 +179,7 @@ class _Check:
         if found:
             answer.interface, answer.verdict = found, DIFFERENT
             answer.reason = "the interfaces differ: " + "; ".join(found[:3])
-            # Positions tell no more if anything but names differs.
-            if not self._options.by_position and all("has no input" in f or "has no output" in f for f in found):
+            if not self._options.by_position and _only_names(found):
                 answer.notices.append(
                     "--by-position compares inputs and outputs by their positions, not by their names"
                 )

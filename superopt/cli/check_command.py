@@ -136,6 +136,7 @@ def _check_pair(
     inputs |= {f"the values {path}": Path(str(path)) for path in options.inputs}
     witness = witness or _default_witness()
     check_files({"the certificate": out, "the page": html, "the input": None if certificate else witness}, inputs)
+    check_exist([] if certificate is None else [certificate])
     with ProgressLines() as progress:
         if certificate is not None:
             answer = replay(certificate, left, right, by_position=options.by_position, progress=progress)

@@ -87,9 +87,17 @@ def test_keywords_replace_options() -> None:
         check(relu("N", 8), other, {"seconds": 2})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("size", "helps"), [("N", True), (1, False)])
-def test_positions_are_proposed_where_only_names_differ(size: str | int, helps: bool) -> None:
-    answer = checked(relu("N", 8), relu(size, 8, out="z"))
+def two_outputs() -> onnx.ModelProto:
+    other = relu("N", 8, out="z")
+    other.graph.output.append(floats("x", "N", 8))
+    return other
+
+
+@pytest.mark.parametrize(
+    ("other", "helps"), [(relu("N", 8, out="z"), True), (relu(1, 8, out="z"), False), (two_outputs(), False)]
+)
+def test_positions_are_proposed_where_only_names_differ(other: onnx.ModelProto, helps: bool) -> None:
+    answer = checked(relu("N", 8), other)
     assert any("--by-position" in notice for notice in answer.notices) == helps
     assert answer_text(answer).count("B has no output 'y'") == 1
 
