@@ -11,8 +11,10 @@ from click.testing import CliRunner
 from onnx import helper
 
 from superopt.cli import optimize_main
+from superopt.ir.infer import make
 from superopt.ir.term import CLOSED_FORM
 from superopt.onnx_io import is_standard, save_model
+from superopt.onnx_io.nodes.exporting import is_writable
 from superopt.onnx_io.save import NOTHING_INLINE
 from superopt.optimizer import Options, Result, optimize
 from tests.support.certified import certified
@@ -58,6 +60,13 @@ def test_standard_operators() -> None:
     assert all(map(is_standard, ("MatMul", "Gelu", "Sum", "an unknown one", *CLOSED_FORM)))
     assert all(map(is_standard, ("PadCopy", "ResizeLinear")))  # written as Pad and Resize
     assert not any(map(is_standard, ("FusedMatMul", "SkipLayerNormalization", "SimplifiedLayerNormalization")))
+
+
+@pytest.mark.parametrize("opset", [7, 13, 23])
+def test_constants_in_closed_form_can_be_written_everywhere(opset: int) -> None:
+    """Nearly all rules that fold into weights have such constants."""
+    constant = make("Zeros", (), {"shape": (2, 3)})
+    assert is_writable(constant, opset) and is_writable(constant, opset, standard=True)
 
 
 def test_an_unknown_choice() -> None:

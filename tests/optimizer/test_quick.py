@@ -20,7 +20,7 @@ from superopt.runtime import Feeds, Timing
 from superopt.search import AnalyticCost, Device, SearchResult, find_device, search, shipped_devices
 from superopt.search.cost.over_sizes import RESOLUTION, SizeGuard
 from superopt.store import ResultStore
-from tests.support.models import floats, lora, model
+from tests.support.models import branches, floats, lora, model
 from tests.support.search_graphs import Graphs, operators
 from tests.support.search_rules import RULES, believe
 from verify.verdict import Proved, Unknown
@@ -42,6 +42,14 @@ def test_rewritten_compared_and_not_timed(lora_rules: Path) -> None:
     assert result.latency is None and result.difference is not None and result.proof is not None
     assert all(find_device(name).name in result.cost_source for name in shipped_devices())
     assert [notice for notice in result.notices if notice.startswith("not timed")]
+
+
+def test_branches_of_convolutions_are_merged_by_the_shipped_rules() -> None:
+    source = branches()
+    result = optimize(source, None, ep="cpu", quick=True, timer=never)
+    before, after = (sum(counts.values()) for counts in (result.operators_before, result.operators_after))
+    assert result.changed and after < before / 2
+    assert "BatchNormalization" not in result.operators_after
 
 
 def test_a_result_with_other_outputs_is_refused(lora_rules: Path, monkeypatch: pytest.MonkeyPatch) -> None:

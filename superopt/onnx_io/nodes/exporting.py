@@ -41,7 +41,7 @@ def is_writable(operator: Term, opset: int, *, standard: bool = False) -> bool:
     op = operator.op
     if standard and not is_standard(op):
         return False
-    if op not in OPERATORS or OPERATORS[op].domain or schema_of(op, opset) is not None:
+    if op not in OPERATORS or OPERATORS[op].domain or is_extension(op) or schema_of(op, opset) is not None:
         return True
     return not standard and (is_extension(op, opset) or substitute(operator) is not None)
 
