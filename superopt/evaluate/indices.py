@@ -194,9 +194,8 @@ class _Memory:
 
     def __init__(self, x: Array, start: int, sizes: Sequence[int], steps: Sequence[int]) -> None:
         known = x.__array_interface__
-        if (
-            x.dtype.isbuiltin != 1
-        ):  # a type of ml_dtypes: the interface has no name for it, or one that NumPy cannot read
+        # The interface has no name for a type of ml_dtypes, or one that NumPy cannot read.
+        if x.dtype.isbuiltin != 1:
             known = {**known, "typestr": f"|V{x.itemsize}", "descr": [("", f"|V{x.itemsize}")]}
         pointer, constant = known["data"]
         self.base = x

@@ -23,14 +23,12 @@ from superopt.report.data import (
     Tested,
     Totals,
 )
+from superopt.rulebook.loading import OTHER_FORM
 from superopt.search.match.split_rule import can_apply
 from verify.certificates import Certificate, kernel_hash, line_hash
 from verify.verdict import NUMERICS, Proved
 
 __all__ = ["ReportError", "collect"]
-
-# Errors of reading JSON of another form; RecursionError: brackets in brackets, thousands deep.
-_OTHER_FORM = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 class ReportError(ValueError):
@@ -89,7 +87,7 @@ def _times(path: Path) -> dict[str, float]:
         return {}
     try:
         return {rule: float(seconds) for rule, seconds in json.loads(path.read_text(encoding="utf-8")).items()}
-    except _OTHER_FORM as error:
+    except OTHER_FORM as error:
         raise ReportError(f"{path}: not the prover's times: {error}") from error
 
 
@@ -151,7 +149,7 @@ def _candidates(path: Path) -> list[RefusedCandidate]:
                     confirmation=ShownConfirmation(**confirmation) if confirmation else None,
                 )
             )
-        except _OTHER_FORM as error:
+        except OTHER_FORM as error:
             raise ReportError(f"{place}: not a refused candidate: {error}") from error
     return found
 
@@ -196,5 +194,5 @@ def _stages(path: Path) -> dict[str, dict[str, int]]:
         data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         stages = {**data["families"], "total": data["total"]}
         return {family: {stage: int(count) for stage, count in of.items()} for family, of in stages.items()}
-    except _OTHER_FORM as error:
+    except OTHER_FORM as error:
         raise ReportError(f"{path}: not a summary of the generator: {error}") from error

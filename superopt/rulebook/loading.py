@@ -16,15 +16,15 @@ from superopt.rulebook.line_problems import LineProblem, parsed
 from verify.certificates import Certificate, line_hash, rule_kernel_hash
 
 __all__ = [
-    "CERTIFICATES", "TIMES", "Certificates", "Listed", "RuleSyntaxError", "RulesError", "beside", "certificate_lines",
-    "certified_rules", "chosen_rules", "has_rules", "load_rules", "read_all_rules", "read_rules", "rule_files",
-    "shipped_rules",
+    "CERTIFICATES", "OTHER_FORM", "TIMES", "Certificates", "Listed", "RuleSyntaxError", "RulesError", "beside",
+    "certificate_lines", "certified_rules", "chosen_rules", "has_rules", "load_rules", "read_all_rules", "read_rules",
+    "rule_files", "shipped_rules",
 ]  # fmt: skip
 
 CERTIFICATES = "certificates.jsonl"
 TIMES = "times.json"  # rule id -> seconds of the prover
 # Errors of reading JSON of another form; RecursionError: brackets in brackets, thousands deep.
-_OTHER_FORM = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+OTHER_FORM = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 class RulesError(ValueError):
@@ -180,7 +180,7 @@ class Certificates(Mapping[Rule, Certificate]):
                 signatures = [proof["signature"] for proof in data["proofs"]]
                 entry = _Entry(number, line, data["text"], data["kernel"], signatures)
                 self._entries.setdefault(data["rule"], []).append(entry)
-            except _OTHER_FORM as error:
+            except OTHER_FORM as error:
                 raise self._unreadable(number) from error
 
     def _unreadable(self, number: int) -> RulesError:
@@ -248,7 +248,7 @@ def _certificate(line: str) -> Certificate | None:
     """Return the certificate that a line of JSON is; None if it is none."""
     try:
         found = Certificate.from_json(line)
-    except _OTHER_FORM:
+    except OTHER_FORM:
         return None
     texts = (found.rule, found.text, found.kernel, found.solver, found.analysis)
     return found if all(isinstance(text, str) for text in texts) else None

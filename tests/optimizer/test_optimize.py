@@ -346,7 +346,7 @@ def test_json_and_trace(saved: Path, tmp_path: Path, lora_rules: Path) -> None:
 
 
 def test_rules_have_the_ids_of_the_files_in_whatever_form_they_were_applied(saved: Path, tmp_path: Path) -> None:
-    """By these ids rules are found in a list and left out, and what they made is named after them."""
+    """Rules are found in a list and left out by these ids, and what they made is named after them."""
     sides = [line.partition(" @")[0].split(" = ") for line in LORA_RULES.splitlines()]
     text = "".join(f"{right} = {left} @ a[_,_] b[_,_] c[_,_]\n" for left, right in sides)
     backwards = certified(tmp_path / "backwards.rules", text)

@@ -7,14 +7,13 @@ kernel trusts) and instantiates the right side.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from superopt.ir.dim import Dim, Size, symbols_of
 from superopt.ir.infer import IllTyped
 from superopt.ir.pattern import Bindings, instantiate, match
 from superopt.ir.term import Term
+from superopt.onnx_io.nodes.node_export import is_free
 from superopt.search.match.compiled_rule import CompiledRule
 from superopt.search.match.empty_tensors import may_be_refused
 from superopt.search.match.overflow import moves_factors_across_sums
@@ -109,15 +108,10 @@ def _makes_free_weights(match: Match) -> bool:
     while stack:
         term = stack.pop()
         if term not in bound:
-            if term.is_constant and term.inputs and any(symbols_of(size) for size in _attribute_sizes(term)):
+            if term.is_constant and term.inputs and any(is_free(value) for _, value in term.attrs):
                 return True
             stack += [i for i in term.inputs if i is not None]
     return False
-
-
-def _attribute_sizes(term: Term) -> Iterator[Size]:
-    for _, value in term.attrs:
-        yield from (item for item in (value if isinstance(value, tuple) else (value,)) if isinstance(item, (int, Dim)))
 
 
 class Occurrence:
