@@ -7,10 +7,13 @@ import math
 import onnx
 from onnx import TensorProto, helper
 
+from superopt.evaluate import numpy_dtype
+from superopt.ir.types import FLOAT_DTYPES
 from superopt.onnx_io.constant_nodes import is_constant_node
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS
 from superopt.onnx_io.subgraphs import all_nodes
 from superopt.ops.recurrent import RECURRENT
+from superopt.optimizer.source import Source
 from superopt.properties import is_linear_product, is_matrix_product
 from superopt.runtime import Tolerance, unit_roundoff
 
@@ -29,11 +32,12 @@ _REAL = (TensorProto.DOUBLE, TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto
 _RECURRENT = frozenset({"RNN", *RECURRENT})
 
 
-def derive_tolerance(model: onnx.ModelProto) -> Tolerance:
-    """Return the tolerance with D, L and P of `model`, each along the path where it is largest.
+def derive_tolerance(source: Source) -> Tolerance:
+    """Return the tolerance with D, L and P of a model, each along the path where it is largest.
 
     Bodies of control flow count as one operator, however often they run. That may be too strict, never too wide.
     """
+    model = source.proto
     shapes = {i.name: tuple(i.dims) for i in model.graph.initializer}
     for node in model.graph.node:
         if is_constant_node(node):
@@ -43,6 +47,10 @@ def derive_tolerance(model: onnx.ModelProto) -> Tolerance:
     depth: dict[str, int] = {}
     length: dict[str, int] = {}
     products: dict[str, int] = {}
+    squares: dict[str, float] = {}  # of the unit roundoffs
+    named = [*source.terms.names.items(), *((leaf, str(leaf.attr("name"))) for leaf in source.terms.inputs)]
+    stated = {name: _roundoff_of(term.type.dtype) for term, name in named if term.type is not None}
+    roundoffs = dict(stated)
     for _ in range(2):  # nodes may be in any order: a second pass sees the producers that follow their users
         for node in model.graph.node:
             reached = 1 + max((depth.get(i, 0) for i in node.input), default=0)
@@ -51,12 +59,18 @@ def derive_tolerance(model: onnx.ModelProto) -> Tolerance:
             length.update(dict.fromkeys(node.output, summed))
             multiplied = _is_product(node) + max((products.get(i, 0) for i in node.input), default=0)
             products.update(dict.fromkeys(node.output, multiplied))
+            # A value that the reading left out has the type of its operands: it is one of them, or its node was not read.
+            inherited, before = (max((of.get(i, 0.0) for i in node.input), default=0.0) for of in (roundoffs, squares))
+            for name in node.output if node.input else ():
+                roundoffs[name] = stated.get(name, inherited)
+                squares[name] = before + roundoffs[name] ** 2
     outputs = [value.name for value in model.graph.output]
     return Tolerance(
         max((depth.get(name, 0) for name in outputs), default=0) + 1,
         max((length.get(name, 0) for name in outputs), default=0) + 1,
         coarsest=_coarsest(model.graph),
         products=max((products.get(name, 0) for name in outputs), default=0),
+        rounded=math.sqrt(max((squares.get(name, 0.0) for name in outputs), default=0.0)),
     )
 
 
@@ -78,6 +92,10 @@ def _coarsest(graph: onnx.GraphProto) -> float:
     tensors = [tensor.data_type for tensor in graph.initializer]
     types = [value.type.tensor_type.elem_type for value in (*graph.input, *graph.output)]
     return max(found, *map(_roundoff, (*tensors, *types)), 0.0)
+
+
+def _roundoff_of(dtype: str) -> float:
+    return unit_roundoff(numpy_dtype(dtype)) if dtype in FLOAT_DTYPES else 0.0
 
 
 def _roundoff(elem_type: int) -> float:

@@ -9,7 +9,9 @@ path. v is the unit roundoff of the accumulator (float32, or double for double),
 summands on the longest path. w is the unit roundoff to which operands of products are rounded first, P times on the
 longest path: 2^-11 where products of float32 are taken in TF32, else w = 0. Roundings are nearly independent, so their
 sum grows as the square root of their number (Higham & Mary, "A new approach to probabilistic rounding error analysis",
-SIAM J. Sci. Comput. 2019): e is the error to expect where the model amplifies no rounding, and C covers the tail.
+SIAM J. Sci. Comput. 2019): e is the error to expect where the model amplifies no rounding, and C covers the tail. Where
+a model computes in a coarser type than that of its output, u * sqrt(D) is the root of the sum of u^2 over the results
+on the path, each with the roundoff of its own type.
 
 A model may amplify roundings, or quantize, which turns a rounding into a whole step. So the original's relative
 difference from itself between ONNX Runtime's optimization levels is measured as well, and t is at least four times that
@@ -65,7 +67,8 @@ class Tolerance:
 
     `depth` is D, `length` is L, `products` is P and `operands` is w of the formula above. `own_spread` is the
     relative difference of the original from itself between optimization levels. `coarsest` is the largest unit
-    roundoff of any arithmetic in the model (0: that of each output).
+    roundoff of any arithmetic in the model (0: that of each output). `rounded` is the root of the sum of u^2 over the
+    intermediate results on the longest path, each with the roundoff of its own type (0: that of each output).
     """
 
     depth: int
@@ -74,6 +77,7 @@ class Tolerance:
     coarsest: float = 0.0
     products: int = 0
     operands: float = 0.0
+    rounded: float = 0.0
 
     @property
     def in_tf32(self) -> Tolerance:
@@ -83,7 +87,7 @@ class Tolerance:
     def expected(self, dtype: np.dtype[Any]) -> float:
         """Return e for outputs of `dtype`."""
         v = 2.0**-53 if dtype in (np.dtype(np.float64), np.dtype(np.complex128)) else 2.0**-24
-        return self.stored(dtype) + v * math.sqrt(self.length)
+        return max(self.stored(dtype), self.rounded) + v * math.sqrt(self.length)
 
     def stored(self, dtype: np.dtype[Any]) -> float:
         """Return u * sqrt(D) + w * sqrt(P), the part of e from stored results and operands, for outputs of `dtype`."""
