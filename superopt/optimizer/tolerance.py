@@ -59,7 +59,7 @@ def derive_tolerance(source: Source) -> Tolerance:
             length.update(dict.fromkeys(node.output, summed))
             multiplied = _is_product(node) + max((products.get(i, 0) for i in node.input), default=0)
             products.update(dict.fromkeys(node.output, multiplied))
-            # A value that the reading left out has the type of its operands: it is one of them, or its node was not read.
+            # A value that the reading left out is one of the operands, or its node was not read: it has their type.
             inherited, before = (max((of.get(i, 0.0) for i in node.input), default=0.0) for of in (roundoffs, squares))
             for name in node.output if node.input else ():
                 roundoffs[name] = stated.get(name, inherited)
