@@ -8,6 +8,8 @@ doubled as long as the model runs, in a sensible time and memory.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
@@ -42,15 +44,17 @@ def choose_shapes(
     seconds_of: SecondsOfRun,
     bytes_of_run: Callable[[InputShapes], int],
     *,
+    limit_s: float = math.inf,
     is_timed: bool = True,
 ) -> tuple[list[InputShapes], list[str]]:
     """Return the shapes at which to measure, the smallest first, and notices about sizes that were assumed.
 
-    `bytes_of_run` estimates the memory of all values of a run. Unless `is_timed`, notices say that sizes were compared.
+    `bytes_of_run` estimates the memory of all values of a run. After `limit_s` seconds no dimension is doubled alone.
+    Unless `is_timed`, notices say that sizes were compared.
     Raises CannotRun if the model runs at no assumed size, InputError if it runs at one end of a given range and not at
     the other.
     """
-    grown = _Growth(sizes, seconds_of, bytes_of_run)
+    grown = _Growth(sizes, seconds_of, bytes_of_run, time.monotonic() + limit_s)
     low = grown.runnable({d: range.low for d, range in sizes.ranges.items()})
     high = grown.at_upper_ends(low) if sizes.ranges else low
     if sizes.open:
@@ -67,8 +71,15 @@ def choose_shapes(
 class _Growth:
     """Finds sizes at which the model runs."""
 
-    def __init__(self, sizes: InputSizes, seconds_of: SecondsOfRun, bytes_of_run: Callable[[InputShapes], int]) -> None:
+    def __init__(
+        self,
+        sizes: InputSizes,
+        seconds_of: SecondsOfRun,
+        bytes_of_run: Callable[[InputShapes], int],
+        deadline: float,
+    ) -> None:
         self._sizes, self._seconds_of, self._bytes_of_run = sizes, seconds_of, bytes_of_run
+        self._deadline = deadline
 
     def _seconds(self, point: Mapping[str, int]) -> float:
         shapes = self._sizes.shapes(point)
@@ -135,6 +146,8 @@ class _Growth:
             grown, refused = self._doubled_together(grown, dimensions, largest, max_seconds)
         if refused and len(dimensions) > 1:
             for dimension in dimensions:
+                if time.monotonic() > self._deadline:
+                    break
                 grown, _ = self._doubled_together(grown, [dimension], largest, max_seconds)
         return grown
 

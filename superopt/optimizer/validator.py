@@ -58,6 +58,7 @@ _LARGE_SPREAD = 1e-2
 _TF32, _BITS = "TF32", "every bit is compared"
 _MAX_INLINE_BYTES = 1 << 24  # of weights in a message
 _REFERENCE_SHARE = 0.25  # of the run's budget: CPU time for evaluations in float64
+_SIZES_SHARE = 0.15  # of the run's budget, to find the sizes at which a model of dynamic sizes runs
 
 
 @contextlib.contextmanager
@@ -142,6 +143,7 @@ class Validator:
                 open_sizes,
                 partial(seconds_of, values),
                 lambda shapes: bytes_of_run(source.terms, shapes),
+                limit_s=_SIZES_SHARE * options.budget_s,
                 is_timed=options.is_timed,
             )
             for shapes in found:

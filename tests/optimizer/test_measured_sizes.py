@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,13 +26,14 @@ def chosen(
     refuses: Callable[[InputShapes], bool] = lambda _: False,
     seconds: Callable[[InputShapes], float] = lambda _: 0.001,
     needed: Callable[[InputShapes], int] = lambda _: 0,
+    limit_s: float = math.inf,
 ) -> list[InputShapes]:
     def run(shapes: InputShapes) -> float:
         if refuses(shapes):
             raise CannotRun("no")
         return seconds(shapes)
 
-    return choose_shapes(InputSizes(specs, given), run, needed)[0]  # type: ignore[arg-type]
+    return choose_shapes(InputSizes(specs, given), run, needed, limit_s=limit_s)[0]  # type: ignore[arg-type]
 
 
 def test_a_name_has_one_size_in_all_inputs() -> None:
@@ -126,6 +128,11 @@ def test_open_sizes_grow_until_memory_is_full() -> None:
 def test_a_bounded_size_does_not_keep_others_small() -> None:
     found = chosen(TWO, {}, refuses=lambda shapes: shapes["b"][1] > 16)
     assert found[-1]["b"] == (1024, 16)
+
+
+def test_late_sizes_are_doubled_together_only() -> None:
+    found = chosen(TWO, {}, refuses=lambda shapes: shapes["b"][1] > 16, limit_s=0.0)
+    assert found[-1] == {"a": (16, 4), "b": (16, 16)}
 
 
 def test_given_sizes_stay() -> None:
