@@ -109,7 +109,15 @@ def _call_limit(max_calls: int) -> Iterator[None]:
         try:
             yield
         finally:
-            sys.setprofile(profiler)
+            _profile_with(profiler)
+
+
+def _profile_with(profiler: Any) -> None:
+    """Set the profiler that `sys.getprofile` returned: that of cProfile, until Python 3.11, is no function."""
+    if profiler is None or callable(profiler):
+        sys.setprofile(profiler)
+    else:
+        profiler.enable()
 
 
 @contextmanager

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import cProfile
+import math
+import pstats
 import signal
 import sys
 from collections.abc import Callable
@@ -192,6 +195,18 @@ def _calls(number: int) -> int:
         return 1
 
     return sum(call() for _ in range(number))
+
+
+def test_a_counted_proof_leaves_a_profiler_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proof_effort, "_SHORTEST_S", math.inf)  # counted at once
+    profile = cProfile.Profile()
+    profile.enable()
+    assert within_effort(_calls, 10, max_calls=1000) == 10
+    assert _calls(123) == 123
+    profile.disable()
+    stats = pstats.Stats(profile).get_stats_profile().func_profiles
+    assert "call" in stats and int(stats["call"].ncalls) == 123
+    assert sys.getprofile() is None
 
 
 def test_a_short_proof_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
