@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Iterator, Set
+from functools import cache
 
 import onnx
 from onnx import numpy_helper
@@ -13,18 +14,19 @@ from onnx import numpy_helper
 from superopt.check.joining import other_sizes, sizes_in
 from superopt.check.meanings import Meanings
 from superopt.ir.dim import Dim, Size, Sizes, symbol
+from superopt.ir.operator import OPERATORS
 from superopt.ir.term import CLOSED_FORM, Term, topological
 from superopt.onnx_io import Model
 from superopt.onnx_io.model import EqualSizes
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS, standard_name
 from superopt.onnx_io.subgraphs import captured, needed, subgraphs
+from superopt.properties import is_conversion
 
-__all__ = ["is_computed_as_often"]
+__all__ = ["fails_at_sizes_only", "fails_never", "is_computed_as_often"]
 
-# Operators that fail at no values, if the sizes of their result are known.
+# Operators that fail at no values, if the sizes of their result are known, besides elementwise ones.
 _NEED_SIZES_ONLY = frozenset(
     [
-        "Add",
         "Cast",
         "Concat",
         "Constant",
@@ -33,37 +35,31 @@ _NEED_SIZES_ONLY = frozenset(
         "Gemm",
         "MatMul",
         "MatMulInteger",
-        "Mul",
         "Reshape",
         "Slice",
         "Split",
         "Squeeze",
-        "Sub",
         "Transpose",
         "Unsqueeze",
     ]
 )
-_NEED_NOTHING = frozenset(  # and these fail never
-    [
-        "Abs",
-        "Erf",
-        "Exp",
-        "Identity",
-        "Log",
-        "Neg",
-        "Not",
-        "Reciprocal",
-        "Relu",
-        "Shape",
-        "Sigmoid",
-        "Sign",
-        "Softplus",
-        "Sqrt",
-        "Tanh",
-    ]
-)
 _OF_NUMBERS = frozenset({"DequantizeLinear", "MatMulInteger"})  # with scales or zero points: one number each
 _NO_SHAPE = (symbol("no shape"),)
+
+
+@cache
+def fails_at_sizes_only(op: str) -> bool:
+    """Return True for elementwise operators of ONNX that fail at no values, if their operands can be broadcast."""
+    entry = OPERATORS.get(op)
+    if entry is None or entry.domain or not entry.elementwise or entry.integers == "partial" or is_conversion(op):
+        return False
+    most = onnx.defs.get_schema(op).max_input
+    return entry.inputs[1] in (None, most)  # further ones are parameters of a node, which may be invalid
+
+
+def fails_never(op: str) -> bool:
+    """Return True for those with one operand: then there is nothing to broadcast."""
+    return fails_at_sizes_only(op) and OPERATORS[op].inputs == (1, 1)
 
 
 def is_computed_as_often(left: Model, right: Model) -> bool:
@@ -162,9 +158,10 @@ def _left_out(model: Model) -> Counter[str]:
     def may_fail(node: onnx.NodeProto, is_safe: bool) -> bool:
         if node.op_type == "Dropout":  # at a share that is not in [0, 1), which every run tells of a constant
             return any(name and name not in kept for name in node.input[1:])
-        if node.domain not in DEFAULT_DOMAINS or node.op_type not in _NEED_SIZES_ONLY | _NEED_NOTHING:
-            return True
-        return node.op_type not in _NEED_NOTHING and not is_safe
+        if node.domain in DEFAULT_DOMAINS and (node.op_type == "Shape" or fails_never(node.op_type)):
+            return False
+        needs_sizes_only = node.op_type in _NEED_SIZES_ONLY or fails_at_sizes_only(node.op_type)
+        return node.domain not in DEFAULT_DOMAINS or not needs_sizes_only or not is_safe
 
     def is_left_out(node: onnx.NodeProto) -> bool:
         if (branch := read.branches.get(next(iter(node.output), ""))) is not None:
