@@ -56,6 +56,17 @@ class ConstantUses:
         found = {left, right} & self._before_jumps or set(literal_terms(claim)) & cones._before_jumps
         return not found
 
+    def jump_behind(self, constant: Term) -> Term | None:
+        """Return the nearest function that jumps among those that a constant leads to, or None."""
+        reached, seen = [constant], {constant}
+        for term in reached:
+            if jumping_operands(term):
+                return term
+            following = [user for user in self._users.get(term, ()) if user in self._before_jumps and user not in seen]
+            reached += following
+            seen.update(following)
+        return None
+
     def may_be_rounded(self, term: Term) -> bool:
         """Return True if no function jumps wherever a constant goes, and none computes another constant from it."""
         stack = [term]

@@ -183,6 +183,10 @@ class Constants:
         """Return True if there is no claim, or one that may read literals as it does (`ConstantUses.bears`)."""
         return claim is None or self._uses.bears(claim, left, right)
 
+    def jump_behind(self, constants: Iterable[Term]) -> Term | None:
+        """Return a function that jumps behind one of these constants, which then may not be rounded; or None."""
+        return next(filter(None, map(self._uses.jump_behind, map(_without_sign, constants))), None)
+
     def changed(self, left: Term, right: Term) -> ChangedWeight | None:
         """Return how a weight of the right model was changed if a few elements alone are not those of `left`.
 

@@ -38,6 +38,10 @@ _MAX_FAILURES = 3  # below a tensor, among those that were tried by their names
 _MAX_MISSES = 2  # tensors in a row that need a weight to which rules do not lead
 _MANY_TERMS = 40  # of an equation, variables among them
 _PAIR_SHARE = 1 / 4  # of the time that is left: a pair that cannot be proven leaves time for the others
+_NO_FOLDING = "no rules lead to the weights of the second model"
+_NO_EXACT_FOLDING = (
+    "no rules lead to exactly the weights of the second model, and roundings matter: {} jumps behind them"
+)
 _JUMPS = "a function jumps behind it, and a literal is not quite the number that it would have to be"
 
 
@@ -309,7 +313,8 @@ class SweepProof:
             if too_long == cone.leaves:
                 continue  # nor will the proof be short for numbers in place of variables
             if cone.own:  # a weight of the right model alone stands for a number, never for any number
-                reason = "no rules lead to the weights of the second model"
+                jump = self.constants.jump_behind(cone.own)
+                reason = _NO_FOLDING if jump is None else _NO_EXACT_FOLDING.format(jump.op)
                 if self.values is None:
                     continue
                 begun = time.process_time()

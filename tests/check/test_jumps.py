@@ -58,6 +58,13 @@ def test_but_not_before_a_jump(nodes: str) -> None:
     assert not _equal(_graph(nodes, WEIGHTS), _graph(nodes, BELOW))
 
 
+@pytest.mark.parametrize(("last", "named"), [("ArgMax", True), ("Relu", False)])
+def test_the_reason_names_the_jump(last: str, named: bool) -> None:
+    left, right = (read_simplified(_graph(f"a = Add(x, w) b = Relu(a) y = {last}(b)", w)) for w in (WEIGHTS, BELOW))
+    found = prove_equal(*joined(left, right), seconds=2.0)
+    assert any(f"{last} jumps behind them" in reason for *_, reason in found.unproven) == named
+
+
 @pytest.mark.parametrize("jump", ["y = Cast<to = 6>(p)", "y = Identity(p)"])
 @pytest.mark.parametrize("factor", ["c = Mul(tenth, thirty)", "r = Sqrt(three) c = Mul(r, r)"])
 def test_a_computed_number_may_be_rounded_unless_before_a_jump(factor: str, jump: str) -> None:
