@@ -15,7 +15,7 @@ from superopt.check.sweep import Claim, literal_terms
 from superopt.ir.infer import OPERATORS
 from superopt.ir.term import Term, topological, var
 from superopt.onnx_io.schemas import standard_name
-from superopt.properties import adds_up, jumping_operands, moves
+from superopt.properties import SIZE_READERS, adds_up, jumping_operands, moves
 from verify.prove.roundings import roundings
 
 __all__ = ["ConstantUses"]
@@ -25,11 +25,15 @@ _SIGNS = frozenset({"Abs", "Neg"})  # a rounding at most, by the kernel's count,
 
 
 class ConstantUses:
-    """The uses of constants in graphs that compute `outputs`, `in_body` if these are bodies of other nodes."""
+    """The uses of constants in graphs that compute `outputs`, `in_body` if these are bodies of other nodes.
 
-    def __init__(self, outputs: Iterable[Term], in_body: bool = False) -> None:
+    With `but_for_jumps`, no function in the graphs counts as one that jumps.
+    """
+
+    def __init__(self, outputs: Iterable[Term], in_body: bool = False, but_for_jumps: bool = False) -> None:
         terms = list(topological(outputs := tuple(outputs)))
         self._ends = frozenset(outputs if in_body else ())  # who knows what is done with them
+        self._but_for_jumps = but_for_jumps
         self._users: dict[Term, list[Term]] = defaultdict(list)
         self._known: dict[Term, bool] = {}
         for term in terms:
@@ -37,8 +41,11 @@ class ConstantUses:
                 self._users[operand].append(term)
         self._before_jumps: set[Term] = set()  # functions that jump, and all that they read, near and far
         for term in reversed(terms):
+            if term.op in SIZE_READERS:
+                continue
             users = self._users.get(term, ())
-            if term in self._ends or jumping_operands(term) or not self._before_jumps.isdisjoint(users):
+            is_jump = term in self._ends or (not but_for_jumps and bool(jumping_operands(term)))
+            if is_jump or not self._before_jumps.isdisjoint(users):
                 self._before_jumps.add(term)
 
     def has(self, constant: Term) -> bool:
@@ -52,15 +59,15 @@ class ConstantUses:
         """
         if not claim.read().error:
             return True
-        cones = ConstantUses((claim.left, claim.right))
+        cones = ConstantUses((claim.left, claim.right), but_for_jumps=self._but_for_jumps)
         found = {left, right} & self._before_jumps or set(literal_terms(claim)) & cones._before_jumps
         return not found
 
-    def jump_behind(self, constant: Term) -> Term | None:
-        """Return the nearest function that jumps among those that a constant leads to, or None."""
-        reached, seen = [constant], {constant}
+    def jump_behind(self, start: Term) -> Term | None:
+        """Return the nearest function that jumps among those to which a term leads, or None."""
+        reached, seen = [start], {start}
         for term in reached:
-            if jumping_operands(term):
+            if term is not start and jumping_operands(term):
                 return term
             following = [user for user in self._users.get(term, ()) if user in self._before_jumps and user not in seen]
             reached += following

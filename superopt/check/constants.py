@@ -128,10 +128,13 @@ class Constants:
             return None
         return value if isinstance(value, np.ndarray) else None
 
-    def within(self, left: Model, right: Model) -> Constants:
-        """Return the same values for constants of two graphs into which rules may have rewritten the models."""
-        found = copy(self)
-        found._uses = ConstantUses((*left.outputs, *right.outputs), in_body=bool(left.reserved))
+    def within(self, left: Model, right: Model, *, but_for_jumps: bool = False) -> Constants:
+        """Return the same values for constants of two graphs into which rules may have rewritten the models.
+
+        With `but_for_jumps`, constants may be rounded wherever functions that jump are all that forbids it.
+        """
+        found, outputs = copy(self), (*left.outputs, *right.outputs)
+        found._uses = ConstantUses(outputs, in_body=bool(left.reserved), but_for_jumps=but_for_jumps)
         return found
 
     def difference(self, left: Term, right: Term, own: Term | None = None) -> float | None:
@@ -183,9 +186,9 @@ class Constants:
         """Return True if there is no claim, or one that may read literals as it does (`ConstantUses.bears`)."""
         return claim is None or self._uses.bears(claim, left, right)
 
-    def jump_behind(self, constants: Iterable[Term]) -> Term | None:
-        """Return a function that jumps behind one of these constants, which then may not be rounded; or None."""
-        return next(filter(None, map(self._uses.jump_behind, map(_without_sign, constants))), None)
+    def jump_behind(self, terms: Iterable[Term]) -> Term | None:
+        """Return a function that jumps behind one of `terms`, which then may not be rounded; or None."""
+        return next(filter(None, map(self._uses.jump_behind, map(_without_sign, terms))), None)
 
     def changed(self, left: Term, right: Term) -> ChangedWeight | None:
         """Return how a weight of the right model was changed if a few elements alone are not those of `left`.

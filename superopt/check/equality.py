@@ -9,7 +9,7 @@ propose again.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 
@@ -19,20 +19,22 @@ from superopt.check.derivation import Derived, derivation_text, derived, devices
 from superopt.check.equations import Equations
 from superopt.check.joining import joined
 from superopt.check.left_out import is_computed_as_often
-from superopt.check.proof import Equality, Match, SweepProof
+from superopt.check.proof import SweepProof
+from superopt.check.proven import Equality
 from superopt.check.values import Proposals
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
 from superopt.onnx_io import Model
 from superopt.optimizer.algorithm_timer import without_algorithms
 from superopt.optimizer.proof_cache import ProofCache
+from superopt.properties import jumping_operands
 from superopt.rulebook.loading import chosen_rules
 from superopt.search import Device
 from superopt.store import ResultStore
 from superopt.temporary import temporary_folder
 from verify.certificates import Certificate
 
-__all__ = ["Equality", "Match", "joined", "prove_equal"]
+__all__ = ["but_for_jumps", "joined", "prove_equal"]
 
 # Shares of the time: for rewriting one of the models, and for evaluating both.
 _REWRITING_SHARE, _VALUES_SHARE = 0.2, 0.3
@@ -55,6 +57,15 @@ def prove_equal(
         unproven = tuple((a, b, reason) for a, b in zip(left.outputs, right.outputs, strict=True))
         return Equality((left, right), (), unproven, (False,) * len(left.outputs), None)
     return _Proof(left, right, seconds, seed, progress or (lambda line: None)).run()
+
+
+def but_for_jumps(jumps: Iterable[str]) -> str:
+    """Return what is proven if roundings before operators that jump are all that may tell two models apart."""
+    return f"equal but for roundings before {' and '.join(sorted(jumps))}, which may jump there"
+
+
+def _depends_on_jump(output: Term) -> bool:
+    return any(not term.is_constant and jumping_operands(term) for term in topological((output,)))
 
 
 @cache
@@ -88,7 +99,23 @@ class _Proof:
         found = self._swept(self.models, by_values=True)
         if all(found.outputs):
             return found
-        return self._found_by_rules() or found
+        otherwise = self._but_for_jumps(found.jumps) if found.jumps else None
+        found = self._found_by_rules() or found
+        return replace(found, jumps=frozenset()) if all(found.outputs) or otherwise is None else otherwise
+
+    def _but_for_jumps(self, jumps: frozenset[str]) -> Equality | None:
+        """Return what is proven if all outputs are equal, should no rounding matter to operators that jump; or None.
+
+        An output that does not depend on such an operator is proven equal.
+        """
+        found = self._swept(self.models, by_values=True, but_for_jumps=True)
+        if not all(found.outputs):
+            return None
+        pairs = list(zip(*(model.outputs for model in self.models), strict=True))
+        outputs = tuple(not any(map(_depends_on_jump, pair)) for pair in pairs)
+        why = but_for_jumps(jumps)
+        unproven = tuple((*pair, why) for pair, proven in zip(pairs, outputs, strict=True) if not proven)
+        return replace(found, outputs=outputs, unproven=unproven, jumps=jumps)
 
     def _found_by_rules(self) -> Equality | None:
         """Return what sweeps prove after rules have rewritten the left model, and then the right one as well.
@@ -154,6 +181,7 @@ class _Proof:
         by_values: bool = False,
         is_last: bool = False,
         but_for_changed: bool = False,
+        but_for_jumps: bool = False,
     ) -> Equality:
         """Return the result of a sweep, which takes half of the time that is left unless it is the last or succeeds."""
         left, right = models
@@ -171,6 +199,7 @@ class _Proof:
             _usual_rules,
             values=values,
             but_for_changed=but_for_changed,
+            but_for_jumps=but_for_jumps,
             compare=self._compared,
             deadline=self.deadline if is_last else self.deadline.with_left(self.deadline.left_s / 2),
             end=self.deadline,

@@ -20,7 +20,7 @@ from superopt.onnx_io import Model
 from superopt.onnx_io.model import EqualSizes
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS, standard_name
 from superopt.onnx_io.subgraphs import captured, needed, subgraphs
-from superopt.properties import is_conversion
+from superopt.properties import SIZE_READERS, is_conversion
 
 __all__ = ["fails_at_sizes_only", "fails_never", "is_computed_as_often"]
 
@@ -158,7 +158,7 @@ def _left_out(model: Model) -> Counter[str]:
     def may_fail(node: onnx.NodeProto, is_safe: bool) -> bool:
         if node.op_type == "Dropout":  # at a share that is not in [0, 1), which every run tells of a constant
             return any(name and name not in kept for name in node.input[1:])
-        if node.domain in DEFAULT_DOMAINS and (node.op_type == "Shape" or fails_never(node.op_type)):
+        if node.domain in DEFAULT_DOMAINS and (node.op_type in SIZE_READERS or fails_never(node.op_type)):
             return False
         needs_sizes_only = node.op_type in _NEED_SIZES_ONLY or fails_at_sizes_only(node.op_type)
         return node.domain not in DEFAULT_DOMAINS or not needs_sizes_only or not is_safe

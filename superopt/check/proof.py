@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Set
-from dataclasses import dataclass
 
 from superopt.check.bodies import Bodies, has_bodies
-from superopt.check.certificate import BodyClaim, Certificate, certified
+from superopt.check.certificate import BodyClaim, certified
 from superopt.check.cones import cones
 from superopt.check.constants import Candidates, ChangedWeight, Constants, rests_on
 from superopt.check.deadline import Deadline
 from superopt.check.equations import FIRST_EFFORT, PATIENT_EFFORT, TOO_LONG, Equations
 from superopt.check.folding import Folding, Rewriting, folding_holds
 from superopt.check.layouts import Layouts
+from superopt.check.proven import Equality, Match
 from superopt.check.runs import ConstantRuns
 from superopt.check.sweep import Claim, Sweep
 from superopt.check.values import Proposals
@@ -32,7 +32,7 @@ from superopt.ir.types import FLOAT_DTYPES, TensorType
 from superopt.onnx_io import Model
 from verify.replay import merged_casts
 
-__all__ = ["Equality", "Match", "SweepProof"]
+__all__ = ["SweepProof"]
 
 _MAX_FAILURES = 3  # below a tensor, among those that were tried by their names
 _MAX_MISSES = 2  # tensors in a row that need a weight to which rules do not lead
@@ -45,47 +45,16 @@ _NO_EXACT_FOLDING = (
 _JUMPS = "a function jumps behind it, and a literal is not quite the number that it would have to be"
 
 
-@dataclass(frozen=True)
-class Match:
-    """A tensor of the left model and one of the right model that are proven equal.
-
-    `by` says how: "same" (one structure), "kernel" (a proof of their cones), "rules" (one structure after rewriting),
-    "values" (constants that were compared), "runtime" (constants of which ONNX Runtime computed one), or "bodies" (If,
-    Loop or Scan with equal bodies). `error` bounds the relative error of weights that one model folded; 0 means bit for
-    bit.
-    """
-
-    left: Term
-    right: Term
-    by: str
-    error: float = 0.0
-
-
-@dataclass(frozen=True)
-class Equality:
-    """The result of a proof that two models are equal.
-
-    `models` are the models whose tensors are compared, which rules may have rewritten. `unproven` has pairs of tensors
-    with equal values that were not proven equal, with the reason in one line. `outputs` says for each output if it is
-    proven equal. `certificate` is None unless all are. `changed` are weights of which a few elements differ; if there
-    are any, all outputs would be equal with equal weights there.
-    """
-
-    models: tuple[Model, Model]
-    matches: tuple[Match, ...]
-    unproven: tuple[tuple[Term, Term, str], ...]
-    outputs: tuple[bool, ...]
-    certificate: Certificate | None
-    changed: tuple[ChangedWeight, ...] = ()
-
-
 class SweepProof:
     """A proof by one sweep. `values` proposes equal tensors, besides names; `progress` receives one line now and then.
 
     With values, rules are tried where only one model has a weight. With `but_for_changed`, weights of which a few
-    elements were changed are taken for equal. `compare` proves two bodies equal. The proof ends at `deadline`, or at
-    `end` as long as it has proven every pair. Unless it is the last one, it also ends where rules do not lead to
-    weights: then the right model is more than the left one with folded weights.
+    elements were changed are taken for equal. With `but_for_jumps`, roundings before functions that jump are taken for
+    harmless. In both cases nothing is proven of the models themselves.
+
+    `compare` proves two bodies equal. The proof ends at `deadline`, or at `end` as long as it has proven every pair.
+    Unless it is the last one, it also ends where rules do not lead to weights: then the right model is more than the
+    left one with folded weights.
     """
 
     def __init__(
@@ -98,6 +67,7 @@ class SweepProof:
         *,
         values: Proposals | None,
         but_for_changed: bool = False,
+        but_for_jumps: bool = False,
         compare: Callable[[Model, Model], Equality],
         deadline: Deadline,
         end: Deadline,
@@ -107,13 +77,14 @@ class SweepProof:
         self.left, self.right, self.progress = left, right, progress
         self._deadline, self._end, self.values = deadline, end, values
         self.pause = 0.0  # of CPU time, when the next pair has its turn
-        self.equations, self.constants = equations, constants.within(left, right)
+        self.equations, self.constants = equations, constants.within(left, right, but_for_jumps=but_for_jumps)
         self.sweep = Sweep(left, right)
         self.named = _paired_by_name(left, right)
         self.runs = ConstantRuns(left, right)
         self.bodies, self.compare = Bodies(left, right), compare
         self.body_claims: list[BodyClaim] = []
-        self.but_for_changed = but_for_changed
+        self.but_for_changed, self.but_for_jumps = but_for_changed, but_for_jumps
+        self.jumps: set[str] = set()
         self.changed: list[ChangedWeight] = []
         constants_left = [term for term in self.sweep.left if term.is_constant]
         self.by_type = _by_type(constants_left, self.sweep.left)
@@ -150,11 +121,11 @@ class SweepProof:
             self.unproven += [(a, b, reason) for a, b in zip(self.left.outputs, self.right.outputs, strict=True)]
             outputs = (False,) * len(outputs)
         certificate = None
-        if all(outputs) and not (self.changed and self.but_for_changed):
+        if all(outputs) and not (self.changed and self.but_for_changed) and not self.but_for_jumps:
             parts = self.claims, self.congruent, self.foldings, self.folded, self.body_claims
             certificate = certified(self.left, self.right, *parts)
         pair, unproven, changed = (self.left, self.right), tuple(self.unproven), tuple(self.changed)
-        return Equality(pair, tuple(matches), unproven, outputs, certificate, changed)
+        return Equality(pair, tuple(matches), unproven, outputs, certificate, changed, frozenset(self.jumps))
 
     def decide(self, term: Term, image: Term) -> Term | None:
         """Return a term of the left model that is equal to `image`, or None."""
@@ -176,6 +147,7 @@ class SweepProof:
             last = found.last if isinstance(found, Folding) else found
             if not self.constants.bears(last, candidate, term):
                 found, reason = None, _JUMPS
+                self._jump_behind((term,))
             if isinstance(found, Claim):
                 self.claims.append(found)
                 self.by[term] = "kernel", found.read().error
@@ -313,8 +285,8 @@ class SweepProof:
             if too_long == cone.leaves:
                 continue  # nor will the proof be short for numbers in place of variables
             if cone.own:  # a weight of the right model alone stands for a number, never for any number
-                jump = self.constants.jump_behind(cone.own)
-                reason = _NO_FOLDING if jump is None else _NO_EXACT_FOLDING.format(jump.op)
+                jump = self._jump_behind(cone.own)
+                reason = _NO_FOLDING if jump is None else _NO_EXACT_FOLDING.format(jump)
                 if self.values is None:
                     continue
                 begun = time.process_time()
@@ -341,6 +313,12 @@ class SweepProof:
             too_long = cone.leaves if reason == TOO_LONG else too_long
         self.misses += missed
         return None, reason
+
+    def _jump_behind(self, terms: Iterable[Term]) -> str | None:
+        """Return and note the operator that jumps behind one of `terms`, or None."""
+        jump = self.constants.jump_behind(terms)
+        self.jumps.update(() if jump is None else (jump.op,))
+        return None if jump is None else jump.op
 
     def _is_over(self, in_time: bool = True) -> bool:
         """Return True if the time is over: all of it, or if a proof must be `in_time`, that of this pair."""

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Mapping
 
 from superopt.check.answer import Correspondence, Unproven
-from superopt.check.equality import Equality
+from superopt.check.proven import Equality
 from superopt.ir.infer import OPERATORS
 from superopt.ir.notation import show_terms
 from superopt.ir.term import Term, topological

@@ -21,7 +21,7 @@ from superopt.check.answer import DIFFERENT, EQUIVALENT, Answer, Difference, Par
 from superopt.check.certificate import Certificate
 from superopt.check.constants import ChangedWeight
 from superopt.check.differences import Witness
-from superopt.check.equality import Equality, joined, prove_equal
+from superopt.check.equality import but_for_jumps, joined, prove_equal
 from superopt.check.interface import (
     equal_in_left_only,
     input_differences,
@@ -32,6 +32,7 @@ from superopt.check.interface import (
 )
 from superopt.check.options import CheckOptions
 from superopt.check.parting import Parting, find_parting
+from superopt.check.proven import Equality
 from superopt.check.regions import correspondences, name_of, unproven_pairs
 from superopt.check.side import Side
 from superopt.check.witness import WitnessSearch
@@ -133,6 +134,7 @@ class _Check:
         self._search: WitnessSearch | None = None
         self._models: tuple[Model, Model] | None = None
         self._changed: tuple[ChangedWeight, ...] = ()  # see `Equality`
+        self._jumps: frozenset[str] = frozenset()
 
     def run(self) -> Answer:
         """Return the answer."""
@@ -224,6 +226,7 @@ class _Check:
         tried = f"{self._answer.tried} inputs show no difference" if self._answer.tried else "no input was tried"
         what = f"not proven: {shown}" if shown else "nothing was proven"
         but_for = [f"equal but for {self._changed_weight()}"] if self._changed else []
+        but_for += [but_for_jumps(self._jumps)] if self._jumps else []
         self._answer.reason = "; ".join((what, *but_for, tried))
 
     def _proves(self, left: Model, right: Model) -> bool:
@@ -239,7 +242,7 @@ class _Check:
             self._proven(equality)
             return True
         answer.unproven = unproven_pairs(equality)
-        self._changed = equality.changed
+        self._changed, self._jumps = equality.changed, equality.jumps
         return False
 
     def _differs_in_weights(self, seconds: float) -> bool:

@@ -86,7 +86,8 @@ def check_command(
     give, they are compared with what ONNX Runtime computes, bit for bit, and the answer says so.
     Different: the interfaces differ, or ONNX Runtime confirms an input on which outputs differ by more than roundings;
     or all is proven equal but a few elements of weights, and outputs differ in float64. The input is saved, and the
-    first pair of tensors where the models part is named. Unknown: neither.
+    first pair of tensors where the models part is named. Unknown: neither; the answer says if only roundings before a
+    function that jumps, such as ArgMax, are in the way.
 
     Exit codes: 0 Equivalent, 1 Different, 3 Unknown, 2 a model that cannot be read, wrong usage, or after the answer a
     file that cannot be written. With --against: 1 if any result is Different, else 3 if any is not proven, else 2 if a

@@ -18,13 +18,12 @@ from onnx import TensorProto, helper
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS, opset_of, schema_of
 from superopt.onnx_io.subgraphs import all_nodes, subgraphs
 from superopt.onnx_io.tensor_types import has_shape
+from superopt.properties import SIZE_READERS
 
 __all__ = ["infer_with_values"]
 
 # What adds or multiplies integers of 32 bits may wrap around; what moves them does not.
 _ARITHMETIC = frozenset({"Add", "Mul", "Sub"})
-# They take values from sizes, whatever their operand holds.
-_OF_SIZES = frozenset({"Shape", "Size"})
 
 # Element type and rank (None: unknown) of a tensor.
 _Kind: TypeAlias = tuple[int, "int | None"]
@@ -110,7 +109,7 @@ def _propagates(node: onnx.NodeProto, opset: int) -> bool:
 
 def _is_certain(node: onnx.NodeProto, kinds: Mapping[str, _Kind]) -> bool:
     """Return True if the values that are propagated are those that the node computes."""
-    if node.op_type in _OF_SIZES:
+    if node.op_type in SIZE_READERS:
         return True
     dtypes = {TensorProto.INT64} if node.op_type in _ARITHMETIC else {TensorProto.INT64, TensorProto.INT32}
     for name in filter(None, (*node.input, node.output[0])):

@@ -28,7 +28,7 @@ from superopt.onnx_io.inference import SMALL
 from superopt.onnx_io.model import Array
 from superopt.onnx_io.moved_constants import MOVES, moved
 from superopt.ops.logic import CASTABLE
-from superopt.properties import is_conversion, is_polynomial, rounds_at_most_once
+from superopt.properties import SIZE_READERS, is_conversion, is_polynomial, rounds_at_most_once
 
 __all__ = ["LONGEST_POLYNOMIAL", "StaticValues", "is_never_negative", "length"]
 
@@ -41,7 +41,7 @@ LONGEST_POLYNOMIAL = 256
 _MOST_PRODUCTS = 1 << 12
 # Operators that ONNX's reference evaluates, for integers and truth values only.
 _BY_REFERENCE = frozenset({"Mod", "NonZero"})
-_INFERRED = _BY_REFERENCE | MOVES | {"Out", "Shape", "Size"}
+_INFERRED = _BY_REFERENCE | MOVES | {"Out"} | SIZE_READERS
 
 
 class StaticValues:
@@ -107,7 +107,7 @@ class StaticValues:
         return self.numbers(term)
 
     def _found(self, term: Term, opset: int) -> Array | None:
-        if term.op in ("Shape", "Size"):
+        if term.op in SIZE_READERS:
             return self._of_shape(term)
         node = node_of(term)
         inputs = [i for i in node.inputs if i is not None]

@@ -15,13 +15,11 @@ from superopt.ir.infer import replace
 from superopt.ir.term import Term, topological
 from superopt.ir.trace import Rewrite, Trace
 from superopt.onnx_io import Model
-from superopt.properties import jumping_operands
+from superopt.properties import SIZE_READERS, jumping_operands
 from superopt.search.apply import applied_steps, step_positions
 from verify.proof_book import Book
 
 __all__ = ["error_factor", "jumps_behind"]
-
-_READ_SIZES_ONLY = frozenset({"Shape", "Size"})
 
 
 def error_factor(traces: Iterable[Trace], book: Book) -> float | None:
@@ -73,7 +71,7 @@ def jumps_behind(traces: Iterable[Trace], graphs: Iterable[Model], book: Book) -
         for application in trace.applications:
             rounded.update(replace(places(application.rewrite), dict(application.leaves)))
         for term in topological(graph.outputs):
-            if term in rounded or rounded.isdisjoint(term.inputs) or term.op in _READ_SIZES_ONLY:
+            if term in rounded or rounded.isdisjoint(term.inputs) or term.op in SIZE_READERS:
                 continue
             if not rounded.isdisjoint(jumping_operands(term)):
                 found[term.op] += 1

@@ -20,7 +20,7 @@ from superopt.properties.examples import Example, example
 from superopt.properties.recorder import Expression, Recorder
 
 __all__ = [
-    "adds_up", "changes_shape_only", "contracts", "expression", "fused_activations", "is_conversion",
+    "SIZE_READERS", "adds_up", "changes_shape_only", "contracts", "expression", "fused_activations", "is_conversion",
     "is_linear_product", "is_matrix_product", "is_polynomial", "is_product", "is_real", "is_scaling", "joins",
     "jumping_operands", "jumps", "linear_operands", "lists_numbers", "moves", "rearranges", "reduces",
     "rounds_at_most_once", "summand", "summand_count", "uses_function",
@@ -307,12 +307,17 @@ def jumps(op: str) -> bool:
     return found is not None and any(_jumps(node, found[1]) for node in _nodes(found[0]))
 
 
+SIZE_READERS = frozenset({"Shape", "Size"})  # no element of their operand matters
+
+
 def jumping_operands(term: Term) -> list[Term]:
     """Return the operands in which an operator may be discontinuous.
 
     So are functions that jump, and all from real numbers to other types: comparisons, casts to integers. x ** 2 is
     continuous in x. An operator without a definition counts as continuous if its results are real.
     """
+    if term.op in SIZE_READERS:
+        return []
     operands = [i for i in term.inputs if i is not None]
     if uses_function(term.op, "power"):
         return operands[1:]

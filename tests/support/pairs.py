@@ -8,7 +8,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from superopt.check.equality import Equality, joined, prove_equal
+from superopt.check.equality import joined, prove_equal
+from superopt.check.proven import Equality
 from superopt.onnx_io import Model, read_simplified
 from tests.support.models import model, weights
 
