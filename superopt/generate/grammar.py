@@ -177,6 +177,19 @@ class Family:
         """True for a window and the functions that it may write out: see `conjectures.written_functions`."""
         return bool(self.targets and self.definitions)
 
+    @property
+    def states_meanings(self) -> bool:
+        """True for operators and the equations that define them."""
+        return bool(self.definitions) and not self.targets
+
+    @property
+    def is_found_whole(self) -> bool:
+        """True for forms of a function of which a search must find each in one step.
+
+        What is on the way to another form is no gain: the runtime fuses what is written, or layers share parts of it.
+        """
+        return bool(self.targets) and (self.is_written_function or self.variation == "attention")
+
     def admits(self, shape: Shape) -> bool:
         """Return True if graphs of this shape are built."""
         if self.shapes is not None:

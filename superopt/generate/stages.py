@@ -199,8 +199,7 @@ def prove_signatures(config: RunConfig, source: str, start: int, stop: int, inpu
             start_s = time.perf_counter()
             wanted = used_signatures.of(schema.rule.id)
             family = one.equation.family
-            is_written = family.is_written_function or family.variation == "attention"
-            is_window = bool(family.targets) and not is_written
+            is_window = bool(family.targets) and not family.is_found_whole
             if is_window:
                 # Its attributes are free already. Where it needs conditions, random sizes would not hold.
                 proofs = _proofs(config, None, schema, wanted)

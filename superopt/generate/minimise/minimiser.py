@@ -70,17 +70,16 @@ class Minimiser:
         sides lead to the same graph by steps that each lower the cost.
 
         The gain of a rule with several outputs only shows at larger sizes, so both directions of such an equation must
-        be found. A function that a model writes out (`conjectures.written_functions`) must be found in few steps,
-        because the runtime fuses what is written, and none of the graphs on the way. ONNX Runtime's own functions, such
-        as FusedMatMul, do not count as steps between standard operators: a search chooses them last, and not every
-        target has them.
+        be found, and both of an equation that defines an operator. Other equations must be found in one step
+        (`Family.is_found_whole`). ONNX Runtime's own functions, such as FusedMatMul, do not count as steps between
+        standard operators: a search chooses them last, and not every target has them.
         """
         lhs, rhs = normal(equation.lhs), normal(equation.rhs)
         if lhs == rhs:
             return True
         weights = equation.weights
-        if equation.family.is_written_function:
-            return self.derivation(lhs, rhs, weights, without, self.most_steps) is not None
+        if equation.family.is_found_whole:
+            return self.derivation(lhs, rhs, weights, without, most_steps=1) is not None
         directions = self.directions(equation)
         if directions and all(self.is_found(start, goal, weights, without) for start, goal in directions):
             return True
@@ -98,13 +97,13 @@ class Minimiser:
         """Return the pairs (start, goal), in normal form, in which a search should find the equation.
 
         The first pair starts at the more expensive side. There is a second pair, in the other direction, if the costs
-        do not decide which side is faster. A rule for an algorithm (Constant) or a target is wanted at any cost.
+        do not decide which side is faster, or if the equation defines an operator. A rule for an algorithm (Constant) or a target is wanted at any cost.
         """
         lhs, rhs = normal(equation.lhs), normal(equation.rhs)
         if _is_algorithm(equation) or equation.family.targets:
             return [(lhs, rhs)]
         left, right = self._cost(lhs, equation.weights), self._cost(rhs, equation.weights)
-        both = len(lhs) > 1 or left.like(right)
+        both = len(lhs) > 1 or left.like(right) or equation.family.states_meanings
         return [
             (start, goal)
             for start, goal, uphill in ((lhs, rhs, right.total > left.total), (rhs, lhs, left.total > right.total))

@@ -61,7 +61,9 @@ class ProvenRules:
         self.mark_seen(rule)
         self._sides.add(_side(rule, proven.equation))
         self._results.update(result for _, _, result in self._gains(proven.equation))
-        self.minimiser.add(rule, proven.one_way)
+        # A written function is not reversed, except where its own rule can be: see `stages.prove_signatures`.
+        leads_back = rule.reversed().applicable or not proven.equation.family.is_written_function
+        self.minimiser.add(rule, proven.one_way or not leads_back)
 
     def mark_seen(self, rule: Rule) -> None:
         """Remember that a rule was sent to the prover, whatever the verdict."""
