@@ -97,7 +97,8 @@ class Minimiser:
         """Return the pairs (start, goal), in normal form, in which a search should find the equation.
 
         The first pair starts at the more expensive side. There is a second pair, in the other direction, if the costs
-        do not decide which side is faster, or if the equation defines an operator. A rule for an algorithm (Constant) or a target is wanted at any cost.
+        do not decide which side is faster, or if the equation defines an operator. A rule for an algorithm (Constant)
+        or a target is wanted at any cost.
         """
         lhs, rhs = normal(equation.lhs), normal(equation.rhs)
         if _is_algorithm(equation) or equation.family.targets:
