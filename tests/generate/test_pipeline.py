@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -215,6 +216,31 @@ def test_if_either_side_may_be_faster_each_is_found_from_the_other() -> None:
     assert not minimiser.derivable(equation)
     minimiser.add(parse_rule(rule.replace("[2, 2]](w)", "[x.shape[1], y.shape[1]]](w)")))
     assert minimiser.derivable(equation)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_each_form_of_a_function_is_found_in_one_step(whole: bool) -> None:
+    """A search does not take apart what the runtime fuses, to make another form of it."""
+    family = replace(MATRICES, targets=("a",), definitions=("a",) if whole else ())
+    assert family.is_found_whole == whole
+    minimiser = Minimiser(Evaluator(0))
+    minimiser.add(parse_rule("MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c))"))
+    minimiser.add(parse_rule("Transpose[perm=p](Transpose[perm=p](a)) = a"))
+    left, twice = "MatMul(MatMul(a, b), {})", "Transpose[perm=[1, 0]](Transpose[perm=[1, 0]](c))"
+    assert minimiser.derivable(_equation(family, f"{left.format(twice)} = {left.format('c')}"))
+    assert minimiser.derivable(_equation(family, f"{left.format(twice)} = MatMul(a, MatMul(b, c))")) != whole
+
+
+@pytest.mark.parametrize("defines", [True, False])
+def test_a_definition_is_found_both_ways(defines: bool) -> None:
+    rule = parse_rule("Log(Add(Exp(x), Ones[shape=[]])) = Softplus(x)")
+    family = Family("f", (Variable("x", (2, 3), "x"),), (), 1, definitions=("Softplus(x)",) if defines else ())
+    minimiser = Minimiser(Evaluator(0))
+    minimiser.add(rule, one_way=True)
+    assert minimiser.derivable(_equation(family, show_rule(rule))) != defines
+    minimiser = Minimiser(Evaluator(0))
+    minimiser.add(rule)
+    assert minimiser.derivable(_equation(family, show_rule(rule)))
 
 
 def test_a_large_rule_that_saves_products_is_derived_downhill_only() -> None:

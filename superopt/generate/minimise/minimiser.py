@@ -83,7 +83,8 @@ class Minimiser:
         directions = self.directions(equation)
         if directions and all(self.is_found(start, goal, weights, without) for start, goal in directions):
             return True
-        if len(lhs) > 1 or _is_algorithm(equation) or equation.family.targets:
+        is_direct = bool(equation.family.targets) or equation.family.states_meanings
+        if len(lhs) > 1 or _is_algorithm(equation) or is_direct:
             return False
         functions = _functions((*lhs, *rhs))
         low, other = (self._lowest(side, weights, functions, without) for side in (lhs, rhs))
