@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import logging
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import onnx
@@ -48,13 +49,24 @@ def from_torch(model: Any, example_inputs: Sequence[Any] | None, **settings: Any
         raise ModelError("example inputs must be a tuple with one entry for each argument of the module's forward")
     torch = sys.modules["torch"]
     try:
-        with _silence(), _plain_attention(torch.backends.mha), torch.no_grad():
+        # PyTorch's exporter replaces functions of its own while it runs, and so do the contexts here: one at a time.
+        with _EXPORTING, _no_compilation(), _silence(), _plain_attention(torch.backends.mha), torch.no_grad():
             program = torch.onnx.export(model, tuple(example_inputs), dynamo=True, verbose=False, **settings)
     except ImportError as error:
         raise ModelError(f"exporting from PyTorch needs another package: {error}") from error
     except Exception as error:  # the exporter raises what any of its passes raises
         raise ModelError(f"PyTorch cannot export the module to ONNX: {_first_line(error)}") from error
     return _proto(program)
+
+
+_EXPORTING = threading.RLock()
+
+
+def _no_compilation() -> AbstractContextManager[Any]:
+    """Return the lock under which torch.compile captures graphs, which goes wrong during an export."""
+    frames = sys.modules.get("torch._dynamo.convert_frame")
+    lock: AbstractContextManager[Any] = getattr(frames, "compile_lock", nullcontext())
+    return lock
 
 
 @contextlib.contextmanager
@@ -64,11 +76,24 @@ def _silence() -> Iterator[None]:
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        with warnings.catch_warnings(), contextlib.redirect_stdout(_QuietHere()):
             warnings.simplefilter("ignore")
             yield
     finally:
         logger.setLevel(level)
+
+
+class _QuietHere:
+    """Standard output, without what this thread writes to it."""
+
+    def __init__(self) -> None:
+        self._stream, self._thread = sys.stdout, threading.get_ident()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        return len(text) if threading.get_ident() == self._thread else self._stream.write(text)
 
 
 @contextlib.contextmanager
