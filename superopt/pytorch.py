@@ -8,13 +8,17 @@ besides its outputs, needs gradients, or gives other values, runs in PyTorch its
 from __future__ import annotations
 
 import ctypes
+import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import onnx
 import torch
 from torch.utils import _pytree as pytree
 
+from superopt.onnx_io.opaque import RANDOM
+from superopt.onnx_io.subgraphs import all_nodes
 from superopt.optimizer import Options, optimize
 from superopt.optimizer.arguments import unknown_options
 from superopt.optimizer.torch_models import from_torch
@@ -24,6 +28,7 @@ from superopt.runtime.onnx_runtime import local_session
 __all__ = ["backend"]
 
 _MAX_SESSIONS = 8  # of one graph, for different sizes or weights; more would cost more to make than they save
+_RANDOM = "it draws random numbers"
 _PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
 
@@ -41,6 +46,8 @@ def backend(graph: torch.fx.GraphModule, example_inputs: Sequence[Any], **settin
         raise ValueError(f"unknown option of the superopt backend: {unknown}")
     if given.setdefault("ep", "cpu") != "cpu":
         raise ValueError("the superopt backend runs on the CPU only: leave out the option ep")
+    if given.get("target", "onnxruntime") != "onnxruntime":
+        raise ValueError("the superopt backend runs in ONNX Runtime only: leave out the option target")
     threads = given.get("threads", torch.get_num_threads())
     return _Graph(graph, Options(**{"quick": True, **given}), threads, frozen)
 
@@ -55,21 +62,19 @@ class _Graph:
     def __init__(self, graph: torch.fx.GraphModule, options: Options, threads: int, frozen: bool) -> None:
         self._graph, self._options, self._threads, self._frozen = graph, options, threads, frozen
         self._sessions: dict[object, _Session] = {}
+        self._making = threading.Lock()  # threads that call at once share one session
         self._made = 0
         self._in_pytorch = False
         placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
         self._weights = [i for i, node in enumerate(placeholders) if _is_weight(node)]
 
     def __call__(self, *args: Any) -> Any:
-        if self._in_pytorch:
-            return self._graph(*args)
         try:
-            _check_arguments(args)
-            key = tuple((x.shape, x.stride()) if isinstance(x, torch.Tensor) else x for x in args)
-            session = self._sessions.get(key)
-            if session is None or session.is_outdated(args):
-                session = self._sessions[key] = self._make(args)
-            return session(args)
+            if not self._in_pytorch:
+                _check_arguments(args)
+                session = self._session(args)
+                if session is not None:
+                    return session(args)
         except _InPyTorch as reason:
             warnings.warn(f"superopt: a graph runs in PyTorch itself: {reason}", stacklevel=2)
             self._in_pytorch = True
@@ -79,6 +84,26 @@ class _Graph:
                 stacklevel=2,
             )
         return self._graph(*args)
+
+    def _session(self, args: Sequence[Any]) -> _Session | None:
+        """Return a session for `args`, or None if another thread found that there is none. Raises _InPyTorch."""
+        key = tuple((x.shape, x.stride()) if isinstance(x, torch.Tensor) else x for x in args)
+        session = self._current(key, args)
+        if session is not None:
+            return session
+        with self._making:
+            session = self._current(key, args)
+            if session is None and not self._in_pytorch:
+                try:
+                    session = self._sessions[key] = self._make(args)
+                except _InPyTorch:
+                    self._in_pytorch = True
+                    raise
+        return session
+
+    def _current(self, key: object, args: Sequence[Any]) -> _Session | None:
+        session = self._sessions.get(key)
+        return None if session is None or session.is_outdated(args) else session
 
     def _make(self, args: Sequence[Any]) -> _Session:
         if self._made == _MAX_SESSIONS:
@@ -114,7 +139,11 @@ class _Session:
         module = _Exported(graph, args, self._inputs)
         try:
             proto = from_torch(module, [args[i].detach() for i in self._inputs], input_names=names)
+            if _draws_numbers(proto):
+                raise _InPyTorch(_RANDOM)
             result = optimize(proto, None, options)
+        except _InPyTorch:
+            raise
         except Exception as error:  # also protobuf's, for a model above 2 GB
             raise _InPyTorch(str(error)) from error
         assert result.proto is not None
@@ -143,10 +172,10 @@ class _Session:
             for i, name in self._fed:
                 x = args[i].detach().resolve_neg().contiguous()
                 kept.append(x)
-                binding.bind_input(name, "cpu", 0, _numpy_type(x.dtype), tuple(x.shape), x.data_ptr())
+                binding.bind_input(name, "cpu", 0, _numpy_type(x.dtype), tuple(x.shape), _address(x))
             results = [None if leaf is None else torch.empty(leaf[0], dtype=leaf[2]) for leaf in self._leaves]
             for name, y in zip(self._outputs, (y for y in results if y is not None), strict=True):
-                binding.bind_output(name, "cpu", 0, _numpy_type(y.dtype), tuple(y.shape), y.data_ptr())
+                binding.bind_output(name, "cpu", 0, _numpy_type(y.dtype), tuple(y.shape), _address(y))
             self._session.run_with_iobinding(binding)
         except Exception as error:  # ONNX Runtime's exceptions share no other base class
             raise _InPyTorch(f"ONNX Runtime cannot run it ({error})") from error
@@ -207,6 +236,14 @@ _compare = ctypes.CDLL(None).memcmp
 _compare.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 
 
+_NO_ELEMENTS = torch.empty(1)
+
+
+def _address(x: torch.Tensor) -> int:
+    """Return where the elements of `x` are; ONNX Runtime takes no null pointer, even if there are none."""
+    return int(x.data_ptr() or _NO_ELEMENTS.data_ptr())
+
+
 def _state(x: torch.Tensor) -> tuple[int, int | None]:
     return x.data_ptr(), None if x.is_inference() else x._version
 
@@ -230,6 +267,12 @@ def _held_tensors(graph: torch.fx.GraphModule) -> list[torch.Tensor]:
     return list({id(x): x for x in held}.values())
 
 
+def _draws_numbers(proto: onnx.ModelProto) -> bool:
+    """Return True if the model can draw random numbers, also in a branch that it has not taken yet."""
+    functions = onnx.GraphProto(node=[node for function in proto.functions for node in function.node])
+    return any(node.op_type in RANDOM for graph in (proto.graph, functions) for node in all_nodes(graph))
+
+
 def _check_arguments(args: Sequence[Any]) -> None:
     """Raises _InPyTorch, or _NeedsGradients."""
     for x in args:
@@ -246,7 +289,7 @@ def _check_arguments(args: Sequence[Any]) -> None:
 
 def _expected(graph: torch.fx.GraphModule, args: Sequence[Any], held: Sequence[torch.Tensor]) -> Any:
     """Return the outputs in PyTorch on copies of `args`. Raises _InPyTorch if the graph does more than return them."""
-    copies = [x.detach().clone() if isinstance(x, torch.Tensor) else x for x in args]
+    copies = [_copy(x) if isinstance(x, torch.Tensor) else x for x in args]
     tensors = [*(x for x in copies if isinstance(x, torch.Tensor)), *held]
     before = [_Snapshot(x) for x in tensors]
     random_state = torch.get_rng_state()
@@ -255,7 +298,7 @@ def _expected(graph: torch.fx.GraphModule, args: Sequence[Any], held: Sequence[t
     drawn = not torch.equal(random_state, torch.get_rng_state())
     torch.set_rng_state(random_state)
     if drawn:
-        raise _InPyTorch("it draws random numbers")
+        raise _InPyTorch(_RANDOM)
     if not all(
         snapshot.is_of(x, True) and _state(x) == snapshot._state for snapshot, x in zip(before, tensors, strict=True)
     ):
@@ -263,10 +306,18 @@ def _expected(graph: torch.fx.GraphModule, args: Sequence[Any], held: Sequence[t
     leaves = pytree.tree_leaves(expected)
     if not all(y is None or type(y) in _PLAIN_TENSORS for y in leaves):
         raise _InPyTorch("an output is not a plain tensor")
+    if any(y is not None and y.requires_grad for y in leaves):
+        raise _InPyTorch("it records gradients by itself, as in torch.enable_grad()")
     memory = [y.untyped_storage()._cdata for y in leaves if y is not None]
     if len(set(memory)) < len(memory) or {x.untyped_storage()._cdata for x in tensors} & set(memory):
         raise _InPyTorch("an output shares memory with an input or another output")
     return expected
+
+
+def _copy(x: torch.Tensor) -> torch.Tensor:
+    """Return a copy that requires gradients if `x` does, but is no leaf: those must not be written to."""
+    with torch.enable_grad():
+        return x.detach().requires_grad_(x.requires_grad).clone()
 
 
 def _check_equal(expected: Sequence[Any], given: Sequence[Any]) -> None:

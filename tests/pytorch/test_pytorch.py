@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -93,6 +94,7 @@ def test_structures_and_graph_breaks_agree() -> None:
         (lambda x: x.add_(1) * 2, "writes to its inputs"),
         (lambda x: (x.view(-1), x + 1), "shares memory"),
         (lambda x: torch.nn.functional.dropout(x), "random numbers"),
+        (lambda x: torch.cond(x.norm() > 0, lambda x: x + 1, torch.nn.functional.dropout, (x,)), "random numbers"),
         (lambda x: torch.linalg.eigvals(x @ x.t()).abs().sum(), "cannot"),
     ],
 )
@@ -123,6 +125,37 @@ def test_gradients_are_pytorch_s() -> None:
     assert module[0].weight.grad is not None
 
 
+def test_gradients_that_a_graph_records_by_itself_are_kept() -> None:
+    linear = torch.nn.Linear(4, 4)
+
+    def forward(x: Any) -> Any:
+        with torch.enable_grad():
+            return linear(x)
+
+    with torch.no_grad(), pytest.warns(UserWarning, match="records gradients"):
+        y = torch.compile(_Function(forward), backend=backend)(torch.randn(2, 4))
+    y.sum().backward()
+    assert linear.weight.grad is not None
+
+
+@pytest.mark.slow
+def test_empty_inputs_agree() -> None:
+    assert _agree(_mlp(), (torch.randn(0, 8),)) == []
+
+
+@pytest.mark.slow
+def test_threads_that_call_at_once_share_a_session() -> None:
+    x = torch.randn(3, 8)
+    graph = backend(torch.fx.symbolic_trace(lambda x: torch.relu(x @ x.t())), [x])
+    with warnings.catch_warnings(), ThreadPoolExecutor(10) as threads:
+        warnings.filterwarnings("error", message="superopt:")
+        for y in threads.map(graph, [x] * 10):
+            torch.testing.assert_close(y, torch.relu(x @ x.t()), rtol=1e-3, atol=1e-5)
+    assert graph._made == 1
+
+
 def test_options_are_checked() -> None:
+    with pytest.raises(Exception, match="leave out the option target"):
+        torch.compile(_mlp(), backend=backend, options={"target": "openvino"})(torch.randn(3, 8))
     with pytest.raises(Exception, match="unknown option of the superopt backend: speed"):
         torch.compile(_mlp(), backend=backend, options={"speed": 1})(torch.randn(3, 8))
