@@ -34,8 +34,8 @@ _CONTROL_FLOW = frozenset({"If", "Loop", "Scan"})  # of these, versions with the
 def at_opset(model: Model, opset: int) -> Model:
     """Return the model, to be written at version `opset`.
 
-    Raises ModelError if a node that is copied as it is, because superopt has no definition of it, has another form at
-    that version.
+    Raises ModelError if a node that is copied as it is, because it is in a body or superopt has no definition of its
+    form, has another form at that version.
     """
     if not FIRST_OPSET <= model.opset <= NEWEST_OPSET:
         raise ModelError(f"the model's own opset {model.opset} is not one of {FIRST_OPSET} to {NEWEST_OPSET}")
@@ -46,7 +46,7 @@ def at_opset(model: Model, opset: int) -> Model:
             where = model.nodes[term].name if term in model.nodes else ""
             at = f" (node {where!r})" if where else ""
             change = f"has another form at opset {opset} than at {model.opset}"
-            raise ModelError(f"{name}{at} {change}, and superopt has no definition of it")
+            raise ModelError(f"{name}{at} {change}, and superopt copies this node as it is")
     skeleton = onnx.ModelProto()
     skeleton.CopyFrom(model.skeleton)
     for one in skeleton.opset_import:
