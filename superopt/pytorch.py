@@ -24,6 +24,7 @@ from superopt.optimizer.arguments import unknown_options
 from superopt.optimizer.torch_models import from_torch
 from superopt.runtime.loadable import CPU, Loadable
 from superopt.runtime.onnx_runtime import local_session
+from superopt.runtime.target import reason
 
 __all__ = ["backend"]
 
@@ -75,8 +76,8 @@ class _Graph:
                 session = self._session(args)
                 if session is not None:
                     return session(args)
-        except _InPyTorch as reason:
-            warnings.warn(f"superopt: a graph runs in PyTorch itself: {reason}", stacklevel=2)
+        except _InPyTorch as why:
+            warnings.warn(f"superopt: a graph runs in PyTorch itself: {why}", stacklevel=2)
             self._in_pytorch = True
         except _NeedsGradients:
             warnings.warn(
@@ -151,7 +152,7 @@ class _Session:
             model = result.proto.SerializeToString()
             self._session = local_session(Loadable(model, CPU, threads, "any"))
         except Exception as error:  # as above
-            raise _InPyTorch(f"ONNX Runtime cannot load it ({error})") from error
+            raise _InPyTorch(f"ONNX Runtime cannot load it ({reason(error)})") from error
         used = {value.name for value in self._session.get_inputs()}
         self._fed = [(i, name) for i, name in zip(self._inputs, names, strict=True) if name in used]
         self._outputs = [value.name for value in self._session.get_outputs()]
@@ -178,7 +179,7 @@ class _Session:
                 binding.bind_output(name, "cpu", 0, _numpy_type(y.dtype), tuple(y.shape), _address(y))
             self._session.run_with_iobinding(binding)
         except Exception as error:  # ONNX Runtime's exceptions share no other base class
-            raise _InPyTorch(f"ONNX Runtime cannot run it ({error})") from error
+            raise _InPyTorch(f"ONNX Runtime cannot run it ({reason(error)})") from error
         laid_out = [
             y
             if y is None or leaf is None or y.stride() == leaf[1]

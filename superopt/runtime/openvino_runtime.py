@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
+import ml_dtypes
+
 from superopt.runtime.installed import OPENVINO, check_found
 from superopt.runtime.loadable import Loadable, NodeTime
 from superopt.runtime.target import CannotRun, RuntimeUnavailable, reason
@@ -32,13 +34,19 @@ class _Compiled:
             found = self._request.infer(feeds, share_inputs=True)
         except Exception as error:  # OpenVINO raises RuntimeError, and its bindings other exceptions
             raise CannotRun(reason(error)) from error
-        return [found[output] for output in self._outputs]
+        return [_values(output, found[output]) for output in self._outputs]
 
     def run_profiled(self, feeds: Mapping[str, Any]) -> list[NodeTime]:
         """Run the model and return the times of its operators in this run. Raises CannotRun."""
         self.run(feeds)
         infos = [info for info in self._request.profiling_info if info.status == info.status.EXECUTED]
         return [NodeTime(one.node_name, one.node_type, one.real_time.total_seconds()) for one in infos]
+
+
+def _values(output: Any, array: Any) -> Any:
+    """Return the values of an output: OpenVINO gives the bits of bfloat16 as an array of float16."""
+    is_bfloat16 = output.get_element_type().get_type_name() == "bf16"
+    return array.view(ml_dtypes.bfloat16) if is_bfloat16 else array
 
 
 def open_model(loadable: Loadable) -> _Compiled:

@@ -16,8 +16,10 @@ _OPERATOR_ERRORS = (
     "Could not find an implementation for",
     "No conversion rule found for operations",  # OpenVINO
 )
-# The place in its C++ source that ONNX Runtime writes before some messages: file, line and signature of a function.
+# Places in C++ source: ONNX Runtime writes file, line and signature of a function before some messages; OpenVINO writes
+# file and line, and the check that failed.
 _SOURCE_LOCATION = re.compile(
+    r"(?:Exception from|Check 'false' failed at) src[/\\]\S+:\d+: | at src[/\\]\S+:\d+(?=:)|"
     r"(?:/|[A-Z]:\\)\S*onnxruntime\S*\.(?:cc|cpp|cu|cuh|h):\d+ "
     r"(?:[\w:<>~*&, {}]*(?:\(\))?\((?:[^()]|\([^()]*\))*\)(?: const)?(?: \[with [^\]]*\])? )?"
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -55,13 +56,21 @@ def test_same_values_as_onnx_runtime(as_file: bool, tmp_path: Path) -> None:
     assert compare(theirs, ours, Tolerance(depth=10, length=1000)).ok
 
 
+def test_outputs_in_bfloat16_are_read_as_such() -> None:
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.BFLOAT16, [3]) for name in "xy")
+    proto = model([onnx.helper.make_node("Abs", ["x"], ["y"])], [x], [y])
+    values = np.array([-1.5, 2.0, 3e30], ml_dtypes.bfloat16)
+    (found,) = open_session(proto, OPENVINO).run({"x": values})
+    assert found.dtype == values.dtype and (found == np.abs(values)).all()
+
+
 def test_failures_are_one_line() -> None:
     with pytest.raises(CannotRun) as caught:
         open_session(b"no model", OPENVINO)
     assert "\n" not in str(caught.value)
     with pytest.raises(CannotRun) as caught:
         open_session(foreign(), OPENVINO)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(caught.value) and "src/" not in str(caught.value) and "nobody.Foreign" in str(caught.value)
     session = open_session(lora(), OPENVINO)
     with pytest.raises(CannotRun):
         session.run({session.input_names[0]: np.zeros((1, 2, 3, 4, 5), np.float32)})
