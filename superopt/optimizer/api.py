@@ -51,7 +51,8 @@ def optimize(
     """Make `model` faster on the chosen target, or keep it unchanged; write the result to `out` if given.
 
     `model` is a path, a model in memory, a `torch.onnx.ONNXProgram`, or a `torch.nn.Module` with a tuple of
-    `example_inputs`, which is exported first (`torch.onnx.export`).
+    `example_inputs`, which is exported first (`torch.onnx.export`). As there, a dict at the end of the tuple holds
+    keyword arguments.
 
     `options` defaults to `Options()`. Keyword arguments with the names of its fields replace single options:
     `optimize("model.onnx", "fast.onnx", ep="cpu")`. `progress` receives one line when a phase begins. Nothing is

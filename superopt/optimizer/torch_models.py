@@ -46,7 +46,10 @@ def from_torch(model: Any, example_inputs: Sequence[Any] | None, **settings: Any
     if example_inputs is None:
         raise ModelError("a torch.nn.Module needs example inputs: optimize(module, example_inputs=(x,))")
     if isinstance(example_inputs, Mapping) or not isinstance(example_inputs, Sequence):
-        raise ModelError("example inputs must be a tuple with one entry for each argument of the module's forward")
+        raise ModelError(
+            "example inputs must be a tuple with one entry for each argument of the module's forward; a dict at its end"
+            " holds keyword arguments"
+        )
     torch = sys.modules["torch"]
     try:
         # PyTorch's exporter replaces functions of its own while it runs, and so do the contexts here: one at a time.
@@ -60,6 +63,7 @@ def from_torch(model: Any, example_inputs: Sequence[Any] | None, **settings: Any
 
 
 _EXPORTING = threading.RLock()
+_EXPORTER_LOGGERS = ("torch.onnx", "onnxscript", "onnx_ir")
 
 
 def _no_compilation() -> AbstractContextManager[Any]:
@@ -72,15 +76,16 @@ def _no_compilation() -> AbstractContextManager[Any]:
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
     """Keep the exporter from printing its progress, and warning of packages that the model does not need."""
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
+    levels = {logging.getLogger(name): logging.getLogger(name).level for name in _EXPORTER_LOGGERS}
+    for logger in levels:
+        logger.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings(), contextlib.redirect_stdout(_QuietHere()):
             warnings.simplefilter("ignore")
             yield
     finally:
-        logger.setLevel(level)
+        for logger, level in levels.items():
+            logger.setLevel(level)
 
 
 class _QuietHere:

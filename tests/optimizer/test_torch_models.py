@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import sys
 import threading
 import time
@@ -34,6 +35,7 @@ def _torch(monkeypatch: pytest.MonkeyPatch) -> None:
             warnings.warn("Exporting a model while it is in training mode.", stacklevel=2)
         assert _running.acquire(blocking=False), "two exports at once"
         sys.stdout.write("of the exporter\n")
+        logging.getLogger("onnx_ir.passes").warning("of the exporter")
         time.sleep(0.05)
         _running.release()
         return SimpleNamespace(model_proto=lora())
@@ -59,7 +61,7 @@ def test_training_mode_is_told_once(training: bool) -> None:
 
 
 @pytest.mark.usefixtures("_torch")
-def test_threads_export_one_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
+def test_threads_export_one_at_a_time(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
     stream = sys.stdout
     with ThreadPoolExecutor(4) as threads:
         exports = [threads.submit(from_torch, Module(False), (1,)) for _ in range(4)]
@@ -68,4 +70,5 @@ def test_threads_export_one_at_a_time(capsys: pytest.CaptureFixture[str]) -> Non
         for one in exports:
             one.result()
     assert sys.stdout is stream
-    assert capsys.readouterr().out == "of the caller\n"
+    assert capsys.readouterr().out == "of the caller\n" and not caplog.records
+    assert logging.getLogger("onnx_ir").level == logging.NOTSET

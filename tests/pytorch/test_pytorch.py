@@ -59,6 +59,17 @@ def test_optimize_takes_a_module_and_a_program() -> None:
     assert superopt.optimize(program, quick=True, ep="cpu").operators_before == result.operators_before
 
 
+@pytest.mark.slow
+def test_a_dict_at_the_end_of_the_inputs_holds_keyword_arguments() -> None:
+    class Scaled(torch.nn.Module):
+        def forward(self, x: Any, *, by: Any) -> Any:
+            return x * by["factor"]
+
+    x, factor = torch.randn(2), torch.randn(2)
+    result = superopt.optimize(Scaled().eval(), example_inputs=(x, {"by": {"factor": factor}}), quick=True, ep="cpu")
+    assert result.proto is not None and len(result.proto.graph.input) == 2
+
+
 def test_optimize_says_what_a_module_needs() -> None:
     with pytest.raises(ModelError, match="needs example inputs"):
         superopt.optimize(_mlp(), quick=True)
