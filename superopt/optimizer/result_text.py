@@ -98,7 +98,7 @@ def _title(result: Result) -> str:
 def _rows(result: Result) -> Iterator[Row]:
     before, after = sum(result.operators_before.values()), sum(result.operators_after.values())
     yield "operators", str(before), str(after), ""
-    if (grown := _megabytes(result.weight_bytes_before, result.weight_bytes_after)) is not None:
+    if (grown := _weight_sizes(result.weight_bytes_before, result.weight_bytes_after)) is not None:
         yield "weights", *grown, ""
     t = result.latency
     if t is not None:
@@ -119,11 +119,16 @@ def _rows(result: Result) -> Iterator[Row]:
         yield "predicted time", _ms(result.cost_before_ms), _ms(result.cost_after_ms), ratio
 
 
-def _megabytes(before: int | None, after: int | None) -> tuple[str, str] | None:
+def _weight_sizes(before: int | None, after: int | None) -> tuple[str, str] | None:
     """Return both sizes as text, None if they are about equal."""
     if before is None or after is None or abs(after - before) <= _MIN_CHANGE * max(before, after):
         return None
-    return f"{before / 1e6:.1f} MB", f"{after / 1e6:.1f} MB"
+    return _bytes(before), _bytes(after)
+
+
+def _bytes(value: int) -> str:
+    """Return a size as text: in kB if it would be 0.0 MB."""
+    return f"{value / 1e6:.1f} MB" if value >= 1e5 or not value else f"{value / 1e3:.1f} kB"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:

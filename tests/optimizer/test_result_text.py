@@ -60,6 +60,7 @@ def test_only_times_have_a_ratio() -> None:
 def test_weights_are_shown_if_their_size_changes() -> None:
     for before, after, shown in (
         (40e6, 90e6, ["40.0", "MB", "90.0", "MB"]),
+        (1408, 1184, ["1.4", "kB", "1.2", "kB"]),
         (40e6, 40.1e6, None),
         (0, 0, None),
         (None,) * 3,
