@@ -67,6 +67,7 @@ class Matcher:
         self._literal_rules.clear()
         self._mismatches.clear()
         self._siblings.clear()
+        self.rules.clear()
 
     def matches(
         self,
@@ -112,8 +113,11 @@ class Matcher:
     def _one_root_at(self, term: Term) -> list[Occurrence]:
         if term not in self._one_root:
             aligned = self._aligned_rules(term, several=False)
-            self._one_root[term] = [Occurrence(compiled, (term,), at, self._mismatches) for compiled, at in aligned]
+            self._one_root[term] = [self._occurrence(compiled, (term,), at) for compiled, at in aligned]
         return self._one_root[term]
+
+    def _occurrence(self, compiled: CompiledRule, roots: tuple[Term, ...], at: dict[Term, Term]) -> Occurrence:
+        return Occurrence(compiled, roots, at, self._mismatches, self.rules.lacks)
 
     def _first_root_at(self, term: Term) -> list[tuple[CompiledRule, dict[Term, Term]]]:
         if term not in self._first_roots:
@@ -171,7 +175,7 @@ class Matcher:
             at: dict[Term, Term] = {}
             for pattern, root in zip(compiled.rule.lhs, roots, strict=True):
                 at.update(self._align(pattern, root) or {})
-            occurrence = self._several_roots[compiled, roots] = Occurrence(compiled, roots, at, self._mismatches)
+            occurrence = self._several_roots[compiled, roots] = self._occurrence(compiled, roots, at)
         if near is not None and near.isdisjoint(occurrence.touched):
             return
         found = occurrence.match
@@ -197,7 +201,7 @@ class Matcher:
             if rule is not None:
                 own = self._literal_rules.setdefault(rule, compile_rule(rule, compiled.rule_id))
                 aligned = self._align(rule.lhs[0], roots[0])
-                occurrence = None if aligned is None else Occurrence(own, roots[:1], aligned, self._mismatches)
+                occurrence = None if aligned is None else self._occurrence(own, roots[:1], aligned)
             self._splits[key] = occurrence
         occurrence = self._splits[key]
         if occurrence is None or (near is not None and near.isdisjoint(occurrence.touched)):

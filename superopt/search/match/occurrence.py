@@ -7,6 +7,7 @@ kernel trusts) and instantiates the right side.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -118,7 +119,7 @@ class Occurrence:
     """Graph terms whose operators agree with a rule's left side.
 
     `at` maps terms of the left side to terms of the graph. `mismatches` is shared by all occurrences. It has the
-    attributes and types at which a rule was found not to fit.
+    attributes and types at which a rule was found not to fit. `lacks(terms)` is True if one of them may not be made.
     """
 
     def __init__(
@@ -127,8 +128,9 @@ class Occurrence:
         roots: tuple[Term, ...],
         at: dict[Term, Term],
         mismatches: set[tuple[object, ...]],
+        lacks: Callable[[Iterable[Term]], bool],
     ) -> None:
-        self.compiled, self.roots = compiled, roots
+        self.compiled, self.roots, self._lacks = compiled, roots, lacks
         self._at, self._mismatches = at, mismatches
         self.touched = frozenset(t for t in at.values() if not t.is_constant)
 
@@ -152,7 +154,7 @@ class Occurrence:
             self.compiled.is_denormal_rule or moves_factors_across_sums(found.covered, found.created)
         ):
             return None
-        if may_be_refused(found.covered, found.created) or _makes_free_weights(found):
+        if may_be_refused(found.covered, found.created) or _makes_free_weights(found) or self._lacks(found.created):
             return None
         # A result that contains a replaced root only adds operators.
         replaced = [root for root, result in zip(self.roots, results, strict=True) if result != root]

@@ -13,6 +13,7 @@ from collections.abc import Set as AbstractSet
 from functools import cached_property
 from typing import TypeAlias
 
+from superopt.ir.operator import OPERATORS
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, node_of, topological
 from superopt.rulebook.commutative import has_too_many_orders, operand_orders
@@ -121,6 +122,7 @@ class RuleIndex:
     def __init__(self, rules: Iterable[Rule], available: Callable[[Term], bool] = lambda operator: True) -> None:
         """`available(operator)` tells if a rule may introduce this operator of its right side into the model."""
         self._available = available
+        self._unavailable: dict[Term, bool] = {}
         # By index key of the left side: the number of a rule, the rule, and True if it is used right to left.
         self._listed: dict[str, list[tuple[int, Rule, bool]]] = {}
         self._applicable: dict[str, list[_Numbered]] = {}
@@ -147,6 +149,20 @@ class RuleIndex:
                 if all(map(self._available, introduced(directed))):
                     self._applicable[key].append((number, directed, rule.id))
         return self._applicable[key]
+
+    def lacks(self, terms: Iterable[Term]) -> bool:
+        """Return True if one of `terms` may not be introduced: operators of a rule have no types, and these have."""
+        for term in map(node_of, terms):
+            if term.op in OPERATORS:
+                if term not in self._unavailable:
+                    self._unavailable[term] = not self._available(term)
+                if self._unavailable[term]:
+                    return True
+        return False
+
+    def clear(self) -> None:
+        """Free the memory that terms of graphs take."""
+        self._unavailable.clear()
 
     def _rules_of(self, key: str) -> _RulesOfKey:
         if key not in self._by_key:
