@@ -109,27 +109,36 @@ def _as_written(rule: Rule, dtype: str) -> Reading:
 
 
 def _as_computed(rule: Rule, dtype: str) -> Reading:
-    """Read each literal of one side as the product or quotient of the other side's constants that it is a value of."""
-    sides: list[Term] = []
+    """Read each literal of one side as the product or quotient of the other side's constants that it is a value of.
+
+    Where each side's literals may be read as the other's, those of the left side are.
+    """
     error = 0.0
-    for side, other in ((rule.lhs, rule.rhs), (rule.rhs, rule.lhs)):
+
+    def read(side: tuple[Term, ...], other: tuple[Term, ...]) -> tuple[Term, ...]:
+        nonlocal error
         new: dict[float, Fraction | None] = {}
         for value in _literals(side) - _literals(other) - _fixed(side):
             stands_for = _computed(value, other, unit_roundoff(numpy_dtype(dtype)))
             if stands_for is not None:
                 new[value] = stands_for
                 error = max(error, float(abs(stands_for / Fraction(value) - 1)))
-        sides += _read(side, dtype, partial(_known, new), lambda *_: None)
-    return Reading(_rule(rule, tuple(sides)), error)
+        return _read(side, dtype, partial(_known, new), lambda *_: None)
+
+    left = read(rule.lhs, rule.rhs)
+    return Reading(_rule(rule, (*left, *read(rule.rhs, left))), error)
 
 
 def _computed(value: float, side: tuple[Term, ...], roundoff: float) -> Fraction | None:
-    """Return the number that one or two constants of `side` give, if `value` is that up to their roundings."""
+    """Return the number that one or two constants of `side` give, if `value` is that up to their roundings.
+
+    The reciprocal of a constant counts too: tools divide by sqrt(d), or multiply by a number that they have rounded.
+    """
     numbers = _numbers(side)
     for one in numbers:
         if one.operations and (found := _exactly(one)) is not None and _is_near(value, found, one.operations, roundoff):
             return found
-    for one, other in itertools.product(numbers, repeat=2):
+    for one, other in itertools.product([_Number(1.0, Fraction(1), 0), *numbers], numbers):
         operations = one.operations + other.operations + 1
         for combine in (operator.mul, operator.truediv):
             exact = combine(one.exact, other.exact) if one.exact and other.exact else None

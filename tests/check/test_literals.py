@@ -45,6 +45,10 @@ def _scaled_product(alpha: np.float32) -> Model:
     return _graph(node("FusedMatMul", ["x", "z"], ["y"], domain="com.microsoft", alpha=float(alpha)))
 
 
+def _quotient(divisor: np.float32) -> Model:
+    return _graph(node("MatMul", ["x", "z"], ["a"]), node("Div", ["a", "c"], ["y"]), c=np.array(divisor))
+
+
 def _root_of_a_size() -> Model:
     """Both operands times 64^(-1/4), computed in the model from the integer 64."""
     parts = [node("Cast", ["k"], ["f"], to=TensorProto.FLOAT), node("Sqrt", ["f"], ["g"])]
@@ -60,6 +64,8 @@ EQUAL = {
     "a fraction": (_times(THIRD), _graph(node("Div", ["x", "c"], ["y"]), c=np.array(3, np.float32))),
     "a fraction in an attribute": (_graph(node("HardSwish", ["x"], ["y"])), _hard_sigmoid(np.float32(1 / 6))),
     "a product": (_scaled_operands(c=np.array([FACTOR])), _scaled_product(FACTOR * FACTOR)),
+    "a reciprocal": (_quotient(FACTOR), _scaled_product(1 / FACTOR)),
+    "a reciprocal of a root": (_quotient(np.sqrt(np.float32(8))), _scaled_product(ROOT)),
     "a product of roots": (_root_of_a_size(), _scaled_product(ROOT * ROOT)),
 }
 DIFFERENT = {
@@ -68,6 +74,8 @@ DIFFERENT = {
     "an exact number": (_times(np.float32(0.125)), _times(_next(np.float32(0.125)))),
     "an attribute": (_graph(node("HardSwish", ["x"], ["y"])), _hard_sigmoid(_next(np.float32(1 / 6)))),
     "a product": (_scaled_operands(c=np.array([FACTOR])), _scaled_product(_next(_next(FACTOR * FACTOR)))),
+    "a reciprocal": (_quotient(FACTOR), _scaled_product(_next(_next(1 / FACTOR)))),
+    "a reciprocal of a root": (_quotient(np.sqrt(np.float32(8))), _scaled_product(_next(_next(ROOT)))),
 }
 
 
