@@ -35,7 +35,7 @@ def at_opset(model: Model, opset: int) -> Model:
     """Return the model, to be written at version `opset`.
 
     Raises ModelError if a node that is copied as it is, because it is in a body or superopt has no definition of its
-    form, has another form at that version.
+    form, has another form at that version, or none.
     """
     if not FIRST_OPSET <= model.opset <= NEWEST_OPSET:
         raise ModelError(f"the model's own opset {model.opset} is not one of {FIRST_OPSET} to {NEWEST_OPSET}")
@@ -45,8 +45,10 @@ def at_opset(model: Model, opset: int) -> Model:
         if not _has_same_form(name, model.opset, opset):
             where = model.nodes[term].name if term in model.nodes else ""
             at = f" (node {where!r})" if where else ""
-            change = f"has another form at opset {opset} than at {model.opset}"
-            raise ModelError(f"{name}{at} {change}, and superopt copies this node as it is")
+            change = "has another form" if schema_of(name, opset) is not None else "does not exist"
+            raise ModelError(
+                f"{name}{at} {change} at opset {opset}, unlike at {model.opset}, and superopt copies this node as it is"
+            )
     skeleton = onnx.ModelProto()
     skeleton.CopyFrom(model.skeleton)
     for one in skeleton.opset_import:

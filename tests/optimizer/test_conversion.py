@@ -135,6 +135,14 @@ def test_versions_that_differ_in_wording_only_have_the_same_form() -> None:
         assert versions and all(form(one) == form(versions[0]) for one in versions), op
 
 
+def test_an_operator_that_the_wanted_opset_lacks() -> None:
+    positions = helper.make_tensor_value_info("p", TensorProto.INT64, [1, 5])
+    node = helper.make_node("RotaryEmbedding", ["x", "c", "c", "p"], ["y"])
+    inputs = [floats("x", 1, 2, 5, 4), floats("c", 9, 2), positions]
+    with pytest.raises(ModelError, match="RotaryEmbedding does not exist at opset 17"):
+        at_opset(read_model(model([node], inputs, [floats("y", 1, 2, 5, 4)], opset=23)), 17)
+
+
 def test_bodies_of_control_flow() -> None:
     def branch(name: str, op: str) -> onnx.GraphProto:
         return helper.make_graph([helper.make_node(op, ["x"], ["z"])], name, [], [floats("z", 3)])
