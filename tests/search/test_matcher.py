@@ -300,6 +300,20 @@ def test_no_window_slides_over_an_image_that_may_be_empty(size: Size, count: int
     assert len(found("Mul(c, x)", rule, types=empty_batch)) == 1
 
 
+@pytest.mark.parametrize(("batch", "count"), [(2, 1), (symbol("n"), 1), (symbol("unk__0"), 0)])
+def test_no_batch_that_may_be_empty_is_rotated(batch: Size, count: int) -> None:
+    angles = tensor(batch, 7, 4)
+    types = {"x": tensor(batch, 3, 7, 8), "c": angles, "s": angles}
+    written = (
+        "Concat[axis=-1](Sub(Mul(Unsqueeze[axes=[-3]](c), Split[axis=-1, split=[4, 4]](x).0),"
+        " Mul(Unsqueeze[axes=[-3]](s), Split[axis=-1, split=[4, 4]](x).1)),"
+        " Add(Mul(Unsqueeze[axes=[-3]](c), Split[axis=-1, split=[4, 4]](x).1),"
+        " Mul(Unsqueeze[axes=[-3]](s), Split[axis=-1, split=[4, 4]](x).0)))"
+    )
+    rule = f"{written} = RotaryEmbedding[interleaved=0, num_heads=0](x, c, s)"
+    assert len(found(written, rule, types=types)) == count
+
+
 @pytest.mark.parametrize(("size", "count"), [(symbol("N"), 1), (symbol("N") - 1, 0), (symbol("unk__0"), 0)])
 def test_no_reshape_works_out_a_size_of_a_tensor_that_may_be_empty(size: Size, count: int) -> None:
     """Beside a size of 0, the size that -1 stands for could be any number, and ONNX Runtime refuses it."""

@@ -2,7 +2,8 @@
 
 A tensor may be empty where its sizes are computed: no detections, or a slice after the last row. Most operators compute
 nothing of nothing. But Conv and the pools fail, unless only the batch is empty, and so does a Reshape that is to work
-out a size, which could be any number beside a size of 0.
+out a size, which could be any number beside a size of 0. ONNX Runtime's own RotaryEmbedding, which models of opsets
+before 23 get, fails for an empty batch: its tables have fewer rows then than a sequence has tokens.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ def _needed(terms: Iterable[Term]) -> Iterator[Sizes]:
     for term in terms:
         if term.op == "Reshape":
             yield _beside_unstated(term)
+        elif term.op == "RotaryEmbedding":
+            yield _sizes(term)[:1]
         elif _slides(term):
             image = term.inputs[0]
             sizes = _sizes(image)[2:]
