@@ -20,9 +20,11 @@ _DISAGREEMENT = 0.05  # between the ratio and the quotient of the times
 def notices(context: RunContext, selection: Selection) -> Iterator[str]:
     """Yield the notices of the selection, those of its checks first."""
     options, found, changed = context.options, selection.found, selection.proto is not None
+    is_gain = gain_is_predicted(found.cost_before, found.cost_after)
     yield from selection.notices
     if changed and options.target_absent and context.device is not None:
-        yield f"not timed: {context.device.name} is not here, so only the cost model says that the result is faster"
+        basis = "so only the cost model says that the result is faster" if is_gain else "and no gain is predicted"
+        yield f"not timed: {context.device.name} is not here, {basis}"
     behind = jumps_behind(selection.traces, selection.graphs, context.proofs.own)
     if changed and behind:
         operators = " and ".join(f"{count} {op}" for op, count in sorted(behind.items()))
@@ -33,7 +35,7 @@ def notices(context: RunContext, selection: Selection) -> Iterator[str]:
     unused = [f"--{name}" for name in ("budget", "effort") if getattr(options, name) != getattr(_DEFAULTS, name)]
     if options.quick and unused:
         yield f"no effect with --quick: {' and '.join(unused)}"
-    if changed and options.quick and gain_is_predicted(found.cost_before, found.cost_after):
+    if changed and options.quick and is_gain:
         yield "not timed: only the cost models of all known devices say that the result is faster"
     # Default runs often end so, and say how long they may take. Nothing found, or few seconds, may be for that reason.
     if found.cost_source and not found.complete and (options.quick or not found.traces):

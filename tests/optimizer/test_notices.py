@@ -15,8 +15,10 @@ from superopt.optimizer.result import Latency
 from superopt.optimizer.selection import Selection
 
 
-def said(options: Options, found: FoundRewrites, latency: Latency | None = None, proto: Any = None) -> str:
-    context = SimpleNamespace(options=options, device=None, proofs=SimpleNamespace(own=None))
+def said(
+    options: Options, found: FoundRewrites, latency: Latency | None = None, proto: Any = None, device: Any = None
+) -> str:
+    context = SimpleNamespace(options=options, device=device, proofs=SimpleNamespace(own=None))
     selection = Selection("a reason", found, proto=proto, latency=latency)
     return "\n".join(notices(context, selection))  # type: ignore[arg-type]
 
@@ -49,6 +51,10 @@ def test_options_that_a_quick_run_does_not_use_are_told() -> None:
 def test_only_a_predicted_gain_is_called_one(after: float, expected: bool) -> None:
     found = FoundRewrites((), 2.0, after, "analytic", complete=True)
     assert ("say that the result is faster" in said(Options(quick=True), found, proto=object())) == expected
+    absent, device = Options(cost="analytic", device="cuda_h200", target_absent=True), SimpleNamespace(name="H200")
+    told = said(absent, found, proto=object(), device=device)
+    assert "not timed: H200 is not here" in told
+    assert ("says that the result is faster" in told) == expected == ("no gain is predicted" not in told)
 
 
 @pytest.mark.parametrize(("after_ms", "expected"), [(1.0, False), (1.3, True)])
