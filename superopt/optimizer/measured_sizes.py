@@ -2,15 +2,16 @@
 
 A rewrite may be faster at one size and slower at another: merging two MatMuls saves an operator, and multiplies the
 arithmetic. So a model is measured at a small and a large size, and in the middle if these are far apart. Given ranges
-tell the ends. Other sizes begin at 1 (or 32 or 224: networks that halve an image several times do not run at 1) and are
-doubled as long as the model runs, in a sensible time and memory.
+tell the ends. Other sizes begin at 1 (or 32 or 224: networks that halve an image several times do not run at 1; or 1024
+or 16384: the window of a sound's spectrum is longer than these) and are doubled as long as the model runs, in a
+sensible time and memory.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 from superopt.ir.dim import Size
@@ -28,6 +29,7 @@ __all__ = ["DoesNotFit", "SecondsOfRun", "bytes_of_run", "choose_shapes"]
 SecondsOfRun: TypeAlias = Callable[[InputShapes], float]
 
 _ASSUMED_SIZES = (1, 32, 224)
+_ASSUMED_LENGTHS = (1024, 16384)  # of signals, if no size above is enough: one window, and a second at 16 kHz
 _MAX_GROWTH = 1024  # of a size that is not given
 # A run at grown sizes takes at most this long, or (bounded) a multiple of the run at the sizes where growth began.
 _MAX_RUN_SECONDS, _MAX_SLOWDOWN, _MAX_SECONDS_OF_SLOW_RUN = 0.2, 4, 2.0
@@ -94,6 +96,15 @@ class _Growth:
             return False
         return True
 
+    def _assumed(self) -> Iterator[tuple[dict[str, int], bool]]:
+        """Yield sizes of the open dimensions to begin with, and True where a run may need too much memory."""
+        for size in _ASSUMED_SIZES:
+            yield self._sizes.assumed(size), False
+        for size in _ASSUMED_LENGTHS:  # too long for the sides of an image
+            yield self._sizes.assumed(size), True
+        for size in (*_ASSUMED_SIZES, *_ASSUMED_LENGTHS):  # the first axis may be no batch: a signal alone, a sequence
+            yield dict.fromkeys(self._sizes.open, size), True
+
     def runnable(self, lows: Mapping[str, int]) -> dict[str, int]:
         """Return `lows` with the smallest assumed size of open dimensions at which the model runs.
 
@@ -101,9 +112,9 @@ class _Growth:
         """
         first: CannotRun | None = None
         tried: list[dict[str, int]] = []
-        for size in _ASSUMED_SIZES:
-            point = {**lows, **self._sizes.assumed(size)}
-            if point in tried:
+        for assumed, is_bounded in self._assumed():
+            point = {**lows, **assumed}
+            if point in tried or (is_bounded and self._bytes_of_run(self._sizes.shapes(point)) > _MAX_BYTES_OF_RUN):
                 continue
             tried.append(point)
             try:

@@ -38,8 +38,9 @@ class Options:
         threads: Threads of the runtime while measuring; 0 is its own choice, as in a session with default options.
         shapes: Shapes of dynamic inputs, by name, at which the model is measured: `{"x": ((1, 64), 128)}` for sizes
             from 1 to 64 and of 128. Both ends of a range are measured, and a size between them if they are far apart. A
-            size that is not given is 1 (or 32 or 224 if the model does not run at 1), and a larger one at which the
-            model runs in a sensible time and memory. The result stays dynamic, and is not slower at any of these sizes.
+            size that is not given is 1 (or the first of 32, 224, 1024 and 16384 at which the model runs, if it does not
+            run at 1), and a larger one at which the model runs in a sensible time and memory. The result stays dynamic,
+            and is not slower at any of these sizes.
         rules: File or folder of certified rules; None: the shipped rules.
         add_rules: Files or folders of certified rules to use besides `rules`.
         skip_rules: Ids of rules that are not used.

@@ -125,6 +125,27 @@ def test_open_sizes_grow_until_memory_is_full() -> None:
     assert [shapes["b"][0] for shapes in found] == [1, 8]
 
 
+@pytest.mark.parametrize(("least", "found"), [(500, 1024), (1025, 16384)])
+def test_a_signal_that_must_be_longer_than_an_image(least: int, found: int) -> None:
+    batch = InputSpec("x", 1, (None, None), ("batch", "samples"))
+    assert chosen([batch], {}, lambda shapes: shapes["x"][1] < least)[0] == {"x": (1, found)}
+    alone = InputSpec("x", 1, (None,), ("samples",))
+    assert chosen([alone], {}, lambda shapes: shapes["x"][0] < least)[0] == {"x": (found,)}
+
+
+def test_an_image_is_not_tried_at_the_length_of_a_signal() -> None:
+    tried: list[int] = []
+
+    def refuses(shapes: InputShapes) -> bool:
+        tried.append(shapes["x"][1])
+        return True
+
+    image = InputSpec("x", 1, (3, None, None), ("", "h", "w"))
+    with pytest.raises(CannotRun):
+        chosen([image], {}, refuses, needed=lambda shapes: 2048 * shapes["x"][1] * shapes["x"][2])
+    assert tried == [1, 32, 224]
+
+
 def test_a_bounded_size_does_not_keep_others_small() -> None:
     found = chosen(TWO, {}, refuses=lambda shapes: shapes["b"][1] > 16)
     assert found[-1]["b"] == (1024, 16)
