@@ -14,6 +14,7 @@ from superopt.check.side import Side
 from superopt.optimizer.float64 import NoReference
 from superopt.optimizer.input_data import InputData, given_shapes, load_inputs
 from superopt.optimizer.input_sizes import InputSizes
+from superopt.optimizer.measured_sizes import bytes_of_run, fitting_sizes
 from superopt.runtime import (
     CannotRun,
     Feeds,
@@ -64,6 +65,7 @@ class WitnessSearch:
         self._deferred: list[tuple[str, Feeds, list[Any], list[Any]]] = []
         self._bounds: Mapping[str, int] | None = None
         self._first_problem: CannotRun | None = None
+        self._runs_at_larger_sizes_only = False
         self.tried = 0
         self.kinds: dict[str, int] = {}
         self.notices = self._comparison.notices
@@ -136,12 +138,21 @@ class WitnessSearch:
     def _inputs(self) -> Iterator[tuple[str, Feeds]]:
         for turn in range(_ROUNDS):
             for values, sizes in zip(self._given, self._sizes, strict=True):
-                for shapes in candidate_shapes(sizes):
+                for shapes in self._shapes(sizes):
                     if self._left.is_empty_at(shapes):
                         continue  # `check` speaks of other sizes
                     yield from self._inputs_at(shapes, values, self._seed + 1000 * turn)
             if not self.tried:
                 return
+
+    def _shapes(self, sizes: InputSizes) -> Iterator[InputShapes]:
+        """Yield shapes of all inputs; larger ones if the left model runs at no small ones, as a model of sounds."""
+        if not self._runs_at_larger_sizes_only:
+            yield from candidate_shapes(sizes)
+        if not self._left.ran:
+            self._runs_at_larger_sizes_only = True
+        if self._runs_at_larger_sizes_only:
+            yield from fitting_sizes(sizes, lambda shapes: bytes_of_run(self._left.terms, shapes))
 
     def _inputs_at(self, shapes: InputShapes, values: Feeds, seed: int) -> Iterator[tuple[str, Feeds]]:
         try:

@@ -23,7 +23,7 @@ from superopt.runtime import CannotRun, InputError, InputShapes, RanTooLong, sho
 from superopt.runtime.child_main import available_bytes
 from superopt.search.cost.work import bytes_of
 
-__all__ = ["DoesNotFit", "SecondsOfRun", "bytes_of_run", "choose_shapes"]
+__all__ = ["DoesNotFit", "SecondsOfRun", "bytes_of_run", "choose_shapes", "fitting_sizes"]
 
 # Seconds of one run of the original at these shapes. Raises CannotRun.
 SecondsOfRun: TypeAlias = Callable[[InputShapes], float]
@@ -70,6 +70,25 @@ def choose_shapes(
     return [sizes.shapes(point) for point in points], _notices(sizes, points, "measured" if is_timed else "compared")
 
 
+def fitting_sizes(sizes: InputSizes, bytes_of_run: Callable[[InputShapes], int]) -> Iterator[InputShapes]:
+    """Yield shapes at which a model may run that runs at no smaller ones, with given ranges at their lower ends."""
+    lows = {d: range.low for d, range in sizes.ranges.items()}
+    for assumed, is_bounded in _assumed(sizes):
+        shapes = sizes.shapes({**lows, **assumed})
+        if not is_bounded or bytes_of_run(shapes) <= _MAX_BYTES_OF_RUN:
+            yield shapes
+
+
+def _assumed(sizes: InputSizes) -> Iterator[tuple[dict[str, int], bool]]:
+    """Yield sizes of the open dimensions to begin with, and True where a run may need too much memory."""
+    for size in _ASSUMED_SIZES:
+        yield sizes.assumed(size), False
+    for size in _ASSUMED_LENGTHS:  # too long for the sides of an image
+        yield sizes.assumed(size), True
+    for size in (*_ASSUMED_SIZES, *_ASSUMED_LENGTHS):  # the first axis may be no batch: a signal alone, a sequence
+        yield dict.fromkeys(sizes.open, size), True
+
+
 class _Growth:
     """Finds sizes at which the model runs."""
 
@@ -96,15 +115,6 @@ class _Growth:
             return False
         return True
 
-    def _assumed(self) -> Iterator[tuple[dict[str, int], bool]]:
-        """Yield sizes of the open dimensions to begin with, and True where a run may need too much memory."""
-        for size in _ASSUMED_SIZES:
-            yield self._sizes.assumed(size), False
-        for size in _ASSUMED_LENGTHS:  # too long for the sides of an image
-            yield self._sizes.assumed(size), True
-        for size in (*_ASSUMED_SIZES, *_ASSUMED_LENGTHS):  # the first axis may be no batch: a signal alone, a sequence
-            yield dict.fromkeys(self._sizes.open, size), True
-
     def runnable(self, lows: Mapping[str, int]) -> dict[str, int]:
         """Return `lows` with the smallest assumed size of open dimensions at which the model runs.
 
@@ -112,7 +122,7 @@ class _Growth:
         """
         first: CannotRun | None = None
         tried: list[dict[str, int]] = []
-        for assumed, is_bounded in self._assumed():
+        for assumed, is_bounded in _assumed(self._sizes):
             point = {**lows, **assumed}
             if point in tried or (is_bounded and self._bytes_of_run(self._sizes.shapes(point)) > _MAX_BYTES_OF_RUN):
                 continue

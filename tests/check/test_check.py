@@ -350,3 +350,21 @@ def test_first_axes_are_tried_apart() -> None:
     """Two batches of other names are often equal, but need not be."""
     text = "g (float[n] x, float[m] z) => (int64[1] s) {{ s = Shape({}) }}"
     assert checked(parsed(text.format("x")), parsed(text.format("z")), 3).verdict == DIFFERENT
+
+
+@pytest.mark.parametrize("shape", [("batch", "samples"), ("samples",)])
+def test_a_difference_that_only_a_long_signal_shows(shape: tuple[str, ...]) -> None:
+    """No window of 500 samples fits into the small sizes, and a signal alone has no axis for a batch."""
+
+    def spectrum(filter: float) -> onnx.ModelProto:
+        nodes = [
+            helper.make_node("Reshape", ["x", "one_channel"], ["signal"]),
+            helper.make_node("Conv", ["signal", "filters"], ["y"], strides=[160]),
+        ]
+        filters = np.full((4, 1, 500), filter, np.float32)
+        constants = [("one_channel", np.array([1, 1, -1])), ("filters", filters)]
+        return model(nodes, [floats("x", *shape)], [floats("y", 1, 4, "frames")], constants)
+
+    assert check(spectrum(0.5), spectrum(0.6), seconds=20).verdict == DIFFERENT
+    same = check(spectrum(0.5), spectrum(0.5), seconds=20)
+    assert same.verdict == EQUIVALENT and same.tried
