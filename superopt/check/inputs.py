@@ -42,6 +42,8 @@ _SIZES: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
 _SCALES = (10.0, 100.0, 0.1, 1000.0, 1e-4, 1e-8)
 # Each input by one of its own: silence may matter only beside a large bound of frequencies.
 _MIXED_SCALES, _MIXTURES = (0.0, 1e-8, 1e-4, 1.0, 1000.0), 6
+# Powers of 10 along one axis: a clamp relative to the largest element, as of a spectrum in decibels, acts on them only.
+_RISING_POWERS = (-8.0, 3.0)
 _MAX_CONSTANT_ELEMENTS = 64
 _MAX_CONSTANTS = 256
 
@@ -155,6 +157,7 @@ def inputs_at(
             yield f"scaled by {scale:g}", scaled(dict.fromkeys(real, scale))
         for _ in range(_MIXTURES if len(real) > 1 else 0):
             yield "mixed scales", scaled({name: mixing.choice(_MIXED_SCALES) for name in real})
+        yield "rising scales", changed(real, lambda x, rng: x.astype(np.float64) * _rising_scales(x.shape))
         yield "halves", changed(real, lambda x, rng: rng.integers(-8, 9, x.shape) / 2)
         if constants:
             yield "at constants", changed(real, lambda x, rng: rng.choice(constants, x.shape))
@@ -166,6 +169,16 @@ def inputs_at(
                     yield kind, found
     if real:
         yield NOT_A_NUMBER, {**with_specials(base, seed), **fixed}
+
+
+def _rising_scales(shape: Sequence[int]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """Return factors that rise along the longest axis of `shape` and are equal along the others."""
+    if not shape:
+        return np.array(1.0)
+    axis = int(np.argmax(shape))
+    powers = np.linspace(*_RISING_POWERS, shape[axis])
+    factors: np.ndarray[tuple[int, ...], np.dtype[np.float64]] = 10.0**powers
+    return factors.reshape([-1 if k == axis else 1 for k in range(len(shape))])
 
 
 def _tokens(feeds: Feeds, bounds: Mapping[str, int], seed: int) -> Feeds:

@@ -368,3 +368,26 @@ def test_a_difference_that_only_a_long_signal_shows(shape: tuple[str, ...]) -> N
     assert check(spectrum(0.5), spectrum(0.6), seconds=20).verdict == DIFFERENT
     same = check(spectrum(0.5), spectrum(0.5), seconds=20)
     assert same.verdict == EQUIVALENT and same.tried
+
+
+def test_a_difference_that_only_loud_and_silent_parts_together_show() -> None:
+    """A spectrum in decibels is clamped to 150 below its largest element; noise of one scale is never that low."""
+
+    def decibels(range: float) -> onnx.ModelProto:
+        nodes = [
+            helper.make_node("Conv", ["x", "filters"], ["amplitudes"], strides=[8]),
+            helper.make_node("Mul", ["amplitudes", "amplitudes"], ["power"]),
+            helper.make_node("Add", ["power", "least"], ["positive"]),
+            helper.make_node("Log", ["positive"], ["log"]),
+            helper.make_node("Mul", ["log", "ten"], ["level"]),
+            helper.make_node("ReduceMax", ["level"], ["loudest"], keepdims=1),
+            helper.make_node("Sub", ["loudest", "range"], ["floor"]),
+            helper.make_node("Max", ["level", "floor"], ["y"]),
+        ]
+        numbers = {"least": 1e-30, "ten": 4.3429446, "range": range}
+        constants = [(name, np.array(number, np.float32)) for name, number in numbers.items()]
+        constants.append(("filters", weights(4, 1, 8)))
+        return model(nodes, [floats("x", 1, 1, 64)], [floats("y", 1, 4, 8)], constants)
+
+    answer = check(decibels(150.0), decibels(160.0), seconds=20)
+    assert answer.verdict == DIFFERENT
