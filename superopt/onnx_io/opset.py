@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 import onnx
 from onnx import helper
@@ -22,6 +22,8 @@ from superopt.onnx_io.schemas import (
     standard_name,
     text_of,
 )
+from superopt.onnx_io.subgraph_reader import BodyKey, read_bodies
+from superopt.onnx_io.subgraph_writer import replace_bodies, write_body
 from superopt.onnx_io.subgraphs import all_nodes, graphs_in
 
 __all__ = ["NEWEST_OPSET", "at_opset"]
@@ -34,21 +36,27 @@ _CONTROL_FLOW = frozenset({"If", "Loop", "Scan"})  # of these, versions with the
 def at_opset(model: Model, opset: int) -> Model:
     """Return the model, to be written at version `opset`.
 
-    Raises ModelError if a node that is copied as it is, because it is in a body or superopt has no definition of its
-    form, has another form at that version, or none.
+    A body of If, Loop or Scan is read and written as a model of its own if one of its nodes has another form at that
+    version. Raises ModelError if a node that is copied as it is has another form there, or none: one that superopt has
+    no definition of in this form, or one in a body that cannot be read.
     """
     if not FIRST_OPSET <= model.opset <= NEWEST_OPSET:
         raise ModelError(f"the model's own opset {model.opset} is not one of {FIRST_OPSET} to {NEWEST_OPSET}")
     if model.skeleton.functions:
         raise ModelError("the model has functions of its own, which have opsets of their own; inline them first")
-    for term, name in _opaque_types(model.outputs):
+    bodies = {
+        body.key: write_body(body, at_opset(body.model, opset))
+        for body in read_bodies(model)
+        if not all(_has_same_form(name, model.opset, opset) for name in _types_in(body.graph))
+    }
+    for term, name, is_in_body in _opaque_types(model.outputs, bodies):
         if not _has_same_form(name, model.opset, opset):
-            where = model.nodes[term].name if term in model.nodes else ""
-            at = f" (node {where!r})" if where else ""
+            called = model.nodes[term].name if term in model.nodes else ""
+            at = f" (node {called!r})" if called else ""
+            where = f"{name} in a body of {standard_name(term.op) or term.op}{at}" if is_in_body else f"{name}{at}"
             change = "has another form" if schema_of(name, opset) is not None else "does not exist"
-            raise ModelError(
-                f"{name}{at} {change} at opset {opset}, unlike at {model.opset}, and superopt copies this node as it is"
-            )
+            reason = "this body is copied as it is" if is_in_body else "superopt has no definition of it in this form"
+            raise ModelError(f"{where} {change} at opset {opset}, unlike at {model.opset}, and {reason}")
     skeleton = onnx.ModelProto()
     skeleton.CopyFrom(model.skeleton)
     for one in skeleton.opset_import:
@@ -58,19 +66,26 @@ def at_opset(model: Model, opset: int) -> Model:
     if opset < model.opset:  # the runtimes that need an older opset do not read the newest files either
         skeleton.ir_version = min(skeleton.ir_version, _OLD_IR_VERSION)
     skeleton.ir_version = max(skeleton.ir_version, needed)
-    return dataclasses.replace(model, skeleton=skeleton)
+    return dataclasses.replace(replace_bodies(model, bodies), skeleton=skeleton)
 
 
-def _opaque_types(outputs: Iterable[Term]) -> Iterator[tuple[Term, str]]:
-    """Yield the types of standard nodes that are copied as they are, those in bodies as well, and the terms of all."""
+def _opaque_types(outputs: Iterable[Term], converted: Container[BodyKey]) -> Iterator[tuple[Term, str, bool]]:
+    """Yield the terms and types of standard nodes that are copied as they are; True for those in a body of the term."""
     for term in topological(outputs):
         if term.op in OPERATORS or term.op in LEAVES or term.op == "Out":
             continue
         name = standard_name(term.op)
         if name is not None:
-            yield term, name
-        for graph in graphs_in(unpack(term.attrs)):
-            yield from ((term, node.op_type) for node in all_nodes(graph) if node.domain in DEFAULT_DOMAINS)
+            yield term, name, False
+        number = dict(term.attrs).get("node")
+        for attribute in unpack(term.attrs):
+            if not isinstance(number, int) or (number, attribute.name) not in converted:
+                yield from ((term, type, True) for graph in graphs_in([attribute]) for type in _types_in(graph))
+
+
+def _types_in(graph: onnx.GraphProto) -> Iterator[str]:
+    """Yield the types of the standard nodes in a graph and in the bodies inside it."""
+    return (node.op_type for node in all_nodes(graph) if node.domain in DEFAULT_DOMAINS)
 
 
 def _has_same_form(name: str, old: int, new: int) -> bool:

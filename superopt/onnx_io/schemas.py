@@ -99,57 +99,17 @@ def schema_of(op: str, opset: int) -> OpSchema | None:
 
 
 _ADDED_EARLIER = frozenset({"LayerNormalization"})  # by ONNX Runtime, which fuses written-out ones in every opset
-# Versions from these on differ in wording and in element types only.
-_REWORDED_SINCE = {
-    "Abs": 6,
-    "Add": 7,
-    "ArgMax": 12,
-    "ArgMin": 12,
-    "Ceil": 6,
-    "Clip": 11,
-    "Compress": 11,
-    "Concat": 11,
-    "Conv": 11,
-    "Div": 7,
-    "Flatten": 11,
-    "Floor": 6,
-    "GRU": 14,
-    "Gather": 11,
-    "LSTM": 14,
-    "Max": 8,
-    "Min": 8,
-    "Mul": 7,
-    "PRelu": 9,
-    "Pow": 12,
-    "RNN": 14,
-    "Slice": 11,
-    "Squeeze": 13,
-    "Sub": 7,
-    "Transpose": 1,
-    "Unsqueeze": 13,
-}
-# Versions from these on also add attributes whose defaults change nothing, or take more values of those that they have.
+# Versions from these on add attributes whose defaults change nothing, or say the same in other words.
 _UNCHANGED_SINCE = {
-    **_REWORDED_SINCE,
-    "ArgMax": 1,
-    "ArgMin": 1,
-    "Cast": 6,
-    "Compress": 9,
-    "Concat": 4,
-    "Conv": 1,
-    "Flatten": 1,
     "GRU": 7,
-    "Gather": 1,
     "GatherElements": 11,
     "GatherND": 11,
     "LSTM": 7,
     "NonMaxSuppression": 10,
     "RNN": 7,
-    "Reshape": 5,
     "ScatterElements": 11,
     "ScatterND": 11,
     "Shape": 1,
-    "Slice": 10,
     "TopK": 10,
 }
 
@@ -167,9 +127,7 @@ def specification(op: str, opset: int) -> object:
 
 
 def text_of(schema: OpSchema) -> tuple[object, ...]:
-    """Return what a schema says, but for the types that the operator takes, in the words of one version."""
-    if schema.since_version >= _REWORDED_SINCE.get(schema.name, schema.since_version + 1):
-        return (schema.name,)
+    """Return what a schema says, but for the types that the operator takes."""
     formals = [(f.name, f.description, f.option, f.is_homogeneous) for f in (*schema.inputs, *schema.outputs)]
     attributes = [
         (name, one.description, one.required, str(one.default_value)) for name, one in schema.attributes.items()
