@@ -7,7 +7,7 @@ import itertools
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -28,6 +28,7 @@ from superopt.ir.term import Term, topological
 from superopt.ir.types import FLOAT_DTYPES
 from superopt.onnx_io import Model, read_simplified
 from superopt.onnx_io.load import load_proto
+from superopt.onnx_io.subgraph_reader import read_bodies
 from superopt.search.cost.analytic import AnalyticCost
 from superopt.search.cost.device import CPU, Device
 
@@ -139,15 +140,57 @@ def _add_model(
     entries: dict[_Key, _CountedWindow],
     known: dict[tuple[object, ...], Window | str],
 ) -> ModelCut:
-    """Add the windows of one model to `entries`. `known` has the results for pieces that were met before."""
-    model = read_simplified(load_proto(path), label=str(path))
-    graph = ModelGraph(model.outputs, AnalyticCost(device).cost, literal)
-    cut = cut_windows(graph, limits)
-    total = math.fsum(graph.costs)
-    left_out = Counter({"more inputs or outputs than the limits": cut.over_limits, "beyond the beam": cut.beyond_beam})
-    covered: dict[_Key, int] = {}
-    for place in _most_costly(graph, cut.windows.values(), left_out):
-        window = _window(model, graph, place.first, known)
+    """Add the windows of one model to `entries`. `known` has the results for pieces that were met before.
+
+    Windows of the bodies of If, Loop and Scan count as often as others: how often a body runs is not known.
+    """
+    parts = [
+        _Part(part, ModelGraph(part.outputs, AnalyticCost(device).cost, literal))
+        for part in _with_bodies(read_simplified(load_proto(path), label=str(path)))
+    ]
+    total = math.fsum(cost for part in parts for cost in part.graph.costs)
+    left_out: Counter[str] = Counter()
+    structures, covered = 0, dict[_Key, list[float]]()
+    for part in parts:
+        cut = cut_windows(part.graph, limits)
+        structures += len(cut.windows)
+        left_out.update({"more inputs or outputs than the limits": cut.over_limits, "beyond the beam": cut.beyond_beam})
+        for key, costs in _add_windows(part, cut.windows.values(), entries, known, left_out).items():
+            covered.setdefault(key, []).extend(costs)
+    for key, costs in covered.items():
+        entries[key].shares[name] = math.fsum(costs) / total
+    operators = [term for part in parts for term in part.graph.operators]
+    unknown = Counter(term.op for term in operators if term.op not in OPERATORS)
+    kept = {reason: number for reason, number in sorted(left_out.items()) if number}
+    return ModelCut(name, len(operators), structures, dict(sorted(unknown.items())), kept)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The graph of a model, or of a body in it."""
+
+    model: Model
+    graph: ModelGraph
+
+
+def _with_bodies(model: Model) -> Iterator[Model]:
+    """Yield a model and the bodies in it that can be read, as models of their own."""
+    yield model
+    for body in read_bodies(model):
+        yield from _with_bodies(body.model)
+
+
+def _add_windows(
+    part: _Part,
+    places: Iterable[Occurrences],
+    entries: dict[_Key, _CountedWindow],
+    known: dict[tuple[object, ...], Window | str],
+    left_out: Counter[str],
+) -> dict[_Key, list[float]]:
+    """Add the windows of one graph to `entries`, and return the costs of the operators that each of them covers."""
+    graph, covered = part.graph, dict[_Key, int]()
+    for place in _most_costly(graph, places, left_out):
+        window = _window(part.model, graph, place.first, known)
         if isinstance(window, str):
             left_out[window] += 1
             continue
@@ -158,11 +201,7 @@ def _add_model(
             entries[key].window = window
         entries[key].count += place.count
         covered[key] = covered.get(key, 0) | place.covered
-    for key, mask in covered.items():
-        entries[key].shares[name] = math.fsum(graph.costs[k] for k in bits(mask)) / total
-    unknown = Counter(term.op for term in graph.operators if term.op not in OPERATORS)
-    kept = {reason: number for reason, number in sorted(left_out.items()) if number}
-    return ModelCut(name, len(graph.operators), len(cut.windows), dict(sorted(unknown.items())), kept)
+    return {key: [graph.costs[k] for k in bits(mask)] for key, mask in covered.items()}
 
 
 def _most_costly(graph: ModelGraph, places: Iterable[Occurrences], left_out: Counter[str]) -> list[Occurrences]:

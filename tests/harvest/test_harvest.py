@@ -58,6 +58,24 @@ def test_all_windows_of_a_small_model(tmp_path: Path) -> None:
     )
 
 
+def test_windows_of_bodies(tmp_path: Path) -> None:
+    """Both branches of an If, and a body inside one of them."""
+
+    def body(name: str, *nodes: onnx.NodeProto) -> onnx.GraphProto:
+        return helper.make_graph(nodes, name, [], [floats(name, 2, 4)])
+
+    condition = helper.make_tensor_value_info("c", onnx.TensorProto.BOOL, [])
+    inner = body("p", helper.make_node("Exp", ["x"], ["r"]), helper.make_node("Abs", ["r"], ["p"]))
+    plain = body("q", helper.make_node("Tanh", ["x"], ["q"]))
+    outer = helper.make_node("If", ["c"], ["s"], then_branch=inner, else_branch=plain)
+    choice = helper.make_node("If", ["c"], ["y"], then_branch=body("s", outer), else_branch=plain)
+    found = found_in(tmp_path, model([choice], [condition, floats("x", 2, 4)], [floats("y", 2, 4)]))
+    windows = texts(found)
+    assert sorted(windows) == ["Abs(Exp(x0))", "Abs(x0)", "Exp(x0)", "Tanh(x0)"]
+    assert windows["Tanh(x0)"].count == 2
+    assert found.models[0].operators == 6 and found.models[0].unknown == {"If": 2}
+
+
 def test_counts_and_shares(tmp_path: Path) -> None:
     found = texts(found_in(tmp_path, lora()))
     whole = [window for window in found.values() if len(window.operators) == 5]
