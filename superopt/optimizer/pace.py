@@ -17,7 +17,7 @@ _CALIBRATION = 0.2
 # Shares of the budget: work of the search (on a typical machine), its least time by the clock, and the least time with
 # the timing of regions, for which the search leaves a share.
 _SEARCH_WORK, _LEAST_SEARCH, _LEAST_REGIONS, _REGIONS = 0.25, 0.15, 0.2, 0.1
-_UNTIMED_SEARCH_WORK = 0.5  # where neither the machine is measured nor a candidate
+_UNTIMED_SEARCH_WORK = 0.6  # where neither the machine is measured nor a candidate
 # What follows is the replay and the measurements, a share of the budget, and the comparison of outputs, which takes
 # longer than the runs of the original by up to this factor.
 _CHECKS, _COMPARISON = 0.3, 2.0
@@ -80,7 +80,7 @@ class Pace:
 
     def search_deadline(self, share: float = 1.0) -> float:
         """Return the time of `time.monotonic` at which a search that has this share of the time ends."""
-        return self._deadline(_REGIONS, _LEAST_SEARCH, share)
+        return self._deadline(_REGIONS if self._is_timed else 0.0, _LEAST_SEARCH, share)
 
     def regions_deadline(self, share: float = 1.0) -> float:
         """Return the time of `time.monotonic` after which that search times no region."""

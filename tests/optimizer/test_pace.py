@@ -41,7 +41,7 @@ def test_a_model_that_runs_long_is_not_estimated() -> None:
 
 
 def test_a_run_that_times_nothing_searches_longer() -> None:
-    assert Pace(40.0, is_timed=False).search_work_s == 2 * Pace(40.0).search_work_s
+    assert Pace(40.0, is_timed=False).search_work_s > 2 * Pace(40.0).search_work_s
 
 
 def test_another_candidate_needs_time_to_be_compared_and_measured(clock: list[float]) -> None:
