@@ -179,14 +179,14 @@ class Family:
 
     @property
     def states_meanings(self) -> bool:
-        """True for operators and the equations that define them."""
+        """True for the equations that define operators."""
         return bool(self.definitions) and not self.targets
 
     @property
     def is_found_whole(self) -> bool:
-        """True for forms of a function of which a search must find each in one step.
+        """True for forms in which models write a function out: a search must find the rule of each in one step.
 
-        What is on the way to another form is no gain: the runtime fuses what is written, or layers share parts of it.
+        A step on the way to another form gains nothing: the runtime fuses what is written, or layers share parts of it.
         """
         return bool(self.targets) and (self.is_written_function or self.variation == "attention")
 
