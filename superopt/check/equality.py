@@ -169,7 +169,7 @@ class _Proof:
 
     def _named(self, models: tuple[Model, Model]) -> Equality:
         """Return the result of a sweep by names. It has changed weights only if all else is equal."""
-        found = self._swept(models)
+        found = replace(self._swept(models), jumps=frozenset())
         if all(found.outputs) or not found.changed:
             return replace(found, changed=())
         otherwise = self._swept(models, but_for_changed=True)
