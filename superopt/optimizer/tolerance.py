@@ -9,11 +9,11 @@ from onnx import TensorProto, helper
 
 from superopt.evaluate import numpy_dtype
 from superopt.ir.types import FLOAT_DTYPES
+from superopt.onnx_io import Model
 from superopt.onnx_io.constant_nodes import is_constant_node
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS
 from superopt.onnx_io.subgraphs import all_nodes
 from superopt.ops.recurrent import RECURRENT
-from superopt.optimizer.source import Source
 from superopt.properties import is_linear_product, is_matrix_product
 from superopt.runtime import Tolerance, unit_roundoff
 
@@ -32,12 +32,12 @@ _REAL = (TensorProto.DOUBLE, TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto
 _RECURRENT = frozenset({"RNN", *RECURRENT})
 
 
-def derive_tolerance(source: Source) -> Tolerance:
-    """Return the tolerance with D, L and P of a model, each along the path where it is largest.
+def derive_tolerance(model: onnx.ModelProto, terms: Model | None = None) -> Tolerance:
+    """Return the tolerance with D, L and P of `model`, each along the path where it is largest.
 
-    Bodies of control flow count as one operator, however often they run. That may be too strict, never too wide.
+    `terms`, the model as it was read, has the types to which results are rounded; without it, those of the outputs
+    count. Bodies of control flow count as one operator, however often they run. That may be too strict, never too wide.
     """
-    model = source.proto
     shapes = {i.name: tuple(i.dims) for i in model.graph.initializer}
     for node in model.graph.node:
         if is_constant_node(node):
@@ -48,8 +48,7 @@ def derive_tolerance(source: Source) -> Tolerance:
     length: dict[str, int] = {}
     products: dict[str, int] = {}
     squares: dict[str, float] = {}  # of the unit roundoffs
-    named = [*source.terms.names.items(), *((leaf, str(leaf.attr("name"))) for leaf in source.terms.inputs)]
-    stated = {name: _roundoff_of(term.type.dtype) for term, name in named if term.type is not None}
+    stated = {} if terms is None else _stated_roundoffs(terms)
     roundoffs = dict(stated)
     for _ in range(2):  # nodes may be in any order: a second pass sees the producers that follow their users
         for node in model.graph.node:
@@ -72,6 +71,12 @@ def derive_tolerance(source: Source) -> Tolerance:
         products=max((products.get(name, 0) for name in outputs), default=0),
         rounded=math.sqrt(max((squares.get(name, 0.0) for name in outputs), default=0.0)),
     )
+
+
+def _stated_roundoffs(terms: Model) -> dict[str, float]:
+    """Return the unit roundoffs of the types of values, by name; 0 for types without roundings."""
+    named = [*terms.names.items(), *((leaf, str(leaf.attr("name"))) for leaf in terms.inputs)]
+    return {name: _roundoff_of(term.type.dtype) for term, name in named if term.type is not None}
 
 
 def _is_product(node: onnx.NodeProto) -> bool:

@@ -154,7 +154,7 @@ class Validator:
             self.notices += [notice for notice in notices if notice not in self.notices]
         self._first = [self._draw(shapes, own[0]) for shapes, own in zip(self.shapes, self._given, strict=True)]
         self.timed = [feeds for feeds, _ in self._first]
-        self.tolerance = derive_tolerance(source)
+        self.tolerance = derive_tolerance(source.proto, source.terms)
         self._expected: list[Expected] = []
         self._is_complete = False
         self._references: References | None = None
