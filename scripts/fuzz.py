@@ -24,9 +24,10 @@ from pathlib import Path
 
 from fuzzing.attacks import ATTACKS, Log
 from fuzzing.cases import kind_of, outcome, replay, write_case
+from fuzzing.damage import damaged
 from fuzzing.growth import random_model
 from fuzzing.mutants import check_mutant
-from fuzzing.reading import base_models, damage_and_read, damaged
+from fuzzing.reading import base_models, damage_and_read
 from fuzzing.workers import Ended, OriginalCrashed, results
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -37,7 +38,7 @@ class ModelBuilder:
         self.weights.append(numpy_helper.from_array(values.astype(np.float32), name))
         return name
 
-    def node(self, op: str, inputs: list[str], name: str, **attributes: object) -> str:
+    def node(self, op: str, inputs: list[str], name: str, **attributes: Any) -> str:
         self.nodes.append(helper.make_node(op, inputs, [f"{name}.out"], name=name, **attributes))
         return f"{name}.out"
 

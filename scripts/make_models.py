@@ -68,11 +68,11 @@ class Layers(ModelBuilder):
 
     def finish(self, name: str, inputs: dict[str, Sequence[int]], outputs: dict[str, Sequence[int]]) -> onnx.ModelProto:
         """Return the checked model with inputs and outputs of these shapes."""
-        values = [
+        given, made = (
             [helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n, shape in side.items()]
             for side in (inputs, outputs)
-        ]
-        graph = helper.make_graph(self.nodes, name, *values, self.weights)
+        )
+        graph = helper.make_graph(self.nodes, name, given, made, self.weights)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
         onnx.checker.check_model(model, full_check=True)
         return model

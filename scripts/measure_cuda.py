@@ -206,8 +206,8 @@ def _measure(plan: Plan, state: dict[str, Any]) -> None:
         todo.sort(key=lambda one: one[0].stem != one[1])  # models as they are before converted ones
         for position, (model, label) in enumerate(todo):
             plan.check_time()
-            file = model
-            if label != model.stem and (file := _converted(model, folder / f"{label}.onnx", plan, state)) is None:
+            file = model if label == model.stem else _converted(model, folder / f"{label}.onnx", plan, state)
+            if file is None:
                 continue
             part_s = max(_LEAST_SECONDS, plan.left_s / (len(todo) - position))
             precision = "fp16" if file != model or is_float16(model) else "fp32"

@@ -83,10 +83,9 @@ def elementwise(op: str, function: Callable[..., Any], operands: int, **attrs: A
     """An operator on operands of one shape, and on operands that broadcast."""
 
     def uses(fill: Fill) -> Iterator[OperatorUse]:
-        for shapes in [
-            *([(n,)] * operands for n in _SIZES),
-            *([[(37, 5), (5,), (), (37, 1)][:operands]] if operands > 1 else []),
-        ]:
+        cases: list[Sequence[tuple[int, ...]]] = [[(n,)] * operands for n in _SIZES]
+        cases += [[(37, 5), (5,), (), (37, 1)][:operands]] if operands > 1 else []
+        for shapes in cases:
             arrays = [fill(*shape) for shape in shapes]
             yield _use(op, arrays, _each(function, *arrays), **attrs)
 
@@ -251,7 +250,8 @@ def _model(use: OperatorUse) -> bytes:
     ]
     weights = [numpy_helper.from_array(array, name) for name, array in use.weights.items()]
     graph = helper.make_graph([use.node], "probe", inputs, [onnx.ValueInfoProto(name="y")], weights)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9).SerializeToString()
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    return bytes(model.SerializeToString())
 
 
 def _results(use: OperatorUse) -> list[Array]:

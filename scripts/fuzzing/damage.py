@@ -28,7 +28,7 @@ def damaged(models: Sequence[bytes], seed: int) -> bytes:
     for _ in range(rng.choice([1, 1, 1, 2, 3])):
         _fields(rng, model)
     try:
-        return model.SerializeToString()
+        return bytes(model.SerializeToString())
     except (ValueError, UnicodeEncodeError):
         return data[: rng.randrange(len(data) + 1)]
 

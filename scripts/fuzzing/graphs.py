@@ -44,7 +44,7 @@ class Tensor:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.value.shape
+        return tuple(self.value.shape)
 
     @property
     def rank(self) -> int:
@@ -144,7 +144,7 @@ class Graph:
         kind = self.rng.choice(["zeros", "ones", "full", "eye"])
         value = np.zeros(tuple(shape), dtype)
         if kind == "eye" and len(shape) == 2:
-            value = np.eye(*shape).astype(dtype)
+            value = np.eye(shape[0], shape[1]).astype(dtype)
         elif kind != "zeros":
             value = np.full(tuple(shape), 1 if kind == "ones" else self.rng.choice([2, 3, 0.5, 6]), dtype)
         return self.weight(value)
@@ -304,6 +304,6 @@ def without_unused(graph: GraphProto) -> GraphProto:
             needed |= set(reads(node))
     for field, values in (("node", kept[::-1]), ("initializer", None), ("input", None)):
         old = list(getattr(graph, field)) if values is None else values
-        graph.ClearField(field)  # type: ignore[arg-type]  # the stub wants literal names
+        graph.ClearField(field)
         getattr(graph, field).extend(v for v in old if values is not None or v.name in needed)
     return graph

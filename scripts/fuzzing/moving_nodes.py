@@ -110,7 +110,7 @@ def _transpose(g: Graph, op: str) -> None:
 @node("Reshape")
 def _reshape(g: Graph, op: str) -> None:
     x = g.pick()
-    total, shape = x.value.size, []
+    total, shape = x.value.size, list[int]()
     while total > 1 and len(shape) < 4:
         shape.append(g.rng.choice([n for n in range(1, total + 1) if total % n == 0]))
         total //= shape[-1]

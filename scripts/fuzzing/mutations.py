@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import onnx
@@ -80,7 +81,7 @@ def _integer(model: onnx.ModelProto, rng: random.Random) -> str | None:
     return f"element {place} of weight {tensor.name} plus {step}"
 
 
-def _initializers(model: onnx.ModelProto, kinds: str) -> list[tuple[TensorProto, np.ndarray]]:  # type: ignore[type-arg]  # of any type
+def _initializers(model: onnx.ModelProto, kinds: str) -> list[tuple[TensorProto, np.ndarray[Any, Any]]]:
     """Return the initializers that have elements of such a kind, as copies."""
     arrays = ((tensor, numpy_helper.to_array(tensor).copy()) for tensor in model.graph.initializer)
     return [(tensor, values) for tensor, values in arrays if values.dtype.kind in kinds and values.size]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -18,15 +18,23 @@ from .values import FLOATS, INTEGERS
 __all__ = ["NODES", "OPAQUE", "node", "some", "some_axes"]
 
 Maker = Callable[[Graph], object]
-NamedMaker = Callable[[Graph, str], object]
 NODES: dict[str, Maker] = {}
 OPAQUE: dict[str, Maker] = {}
 
 
-def node(*names: str, opaque: bool = False) -> Callable[[NamedMaker], NamedMaker]:
+class NamedMaker(Protocol):
+    """Adds a node of operator `op` to a graph."""
+
+    def __call__(self, g: Graph, op: str) -> object: ...
+
+
+_Maker = TypeVar("_Maker", bound=NamedMaker)
+
+
+def node(*names: str, opaque: bool = False) -> Callable[[_Maker], _Maker]:
     """Register a maker for these operators."""
 
-    def register(maker: NamedMaker) -> NamedMaker:
+    def register(maker: _Maker) -> _Maker:
         (OPAQUE if opaque else NODES).update((name, partial(maker, op=name)) for name in names)
         return maker
 

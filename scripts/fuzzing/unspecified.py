@@ -56,7 +56,8 @@ def _is_open(node: NodeProto, inputs: Sequence[Array], result: Array) -> bool:
         case "MatMulInteger":  # of no summands: the same
             return not inputs[0].shape[-1:] or not inputs[0].shape[-1]
         case "Where":
-            return _loses_signs(*inputs, result)
+            condition, x, y = inputs
+            return _loses_signs(condition, x, y, result)
         case "LRN":
             return _cancels_in_window(node, inputs[0])
         case "RotaryEmbedding":
