@@ -41,7 +41,7 @@ def network(name: str) -> tuple[Any, tuple[Any, ...], list[str]]:
         )  # fmt: skip
         bert = BertModel(config)
 
-        class Outputs(torch.nn.Module):  # type: ignore[misc]
+        class Outputs(torch.nn.Module):  # type: ignore[misc]  # torch is not installed where types are checked
             """The network as a function of one argument, which is what both exporters trace."""
 
             def __init__(self) -> None:

@@ -57,9 +57,8 @@ class Comparison:
 
     def __init__(self, left: Side, right: Side, *, seed: int, reference_s: float) -> None:
         self._left, self._right, self._seed, self._reference_s = left, right, seed, reference_s
-        self._half = replace(
-            derive_tolerance(left.source.proto, left.source.terms), own_spread=np.inf
-        )  # half of the digits
+        tolerance = derive_tolerance(left.source.proto, left.source.terms)
+        self._half = replace(tolerance, own_spread=np.inf)  # half of the digits
         self._names = [value.name for value in left.source.proto.graph.output]
         self.deadline = 0.0
         self.notices: list[str] = []

@@ -87,6 +87,7 @@ class _Proof:
         self.equations = Equations()
         self.constants = Constants.of_models(left, right)
         self.compared: dict[tuple[tuple[Term, ...], ...], Equality] = {}  # bodies by their outputs
+        self.proposals: dict[tuple[tuple[Term, ...], ...], Proposals] = {}  # of two graphs by their outputs
 
     def run(self) -> Equality:
         """Return the first sweep that proves all outputs equal, or the last one.
@@ -187,8 +188,11 @@ class _Proof:
         left, right = models
         values = None
         if by_values:
-            self.progress("evaluating both models on random inputs")
-            values = Proposals(left, right, self.seed, self.seconds * _VALUES_SHARE)
+            key = (left.outputs, right.outputs)
+            if key not in self.proposals:
+                self.progress("evaluating both models on random inputs")
+                self.proposals[key] = Proposals(left, right, self.seed, self.seconds * _VALUES_SHARE)
+            values = self.proposals[key]
             # However long names took, these proofs get their share.
             self.deadline = self.deadline.with_left(max(self.deadline.left_s, self.seconds * (1 - _VALUES_SHARE) / 2))
         return SweepProof(

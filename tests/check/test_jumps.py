@@ -80,7 +80,7 @@ def test_a_changed_element_is_no_rounding() -> None:
 
 
 def test_roundings_may_be_all_that_tells_models_apart() -> None:
-    """What the jump reads is proven equal. Nothing is certified."""
+    """The operand of the jump is proven equal. Nothing is certified."""
     left, right = (
         read_simplified(parsed(f"g (float[n, 4] x) => (b, y) <float[4] w = {{{w}}}> {{ {nodes} }}", 17))
         for w, nodes in (
