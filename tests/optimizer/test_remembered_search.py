@@ -19,7 +19,7 @@ from superopt.onnx_io import read_model
 from superopt.optimizer import optimize, remembered_search
 from superopt.optimizer.model_search import FoundRewrites, SearchRequest
 from superopt.optimizer.pace import Pace
-from superopt.search import search
+from superopt.search import device_of, search
 from superopt.store import FoundBefore, StoreTable
 from tests.support.models import lora
 from tests.support.paths import ROOT
@@ -68,6 +68,20 @@ def test_another_model_is_searched(searches: list[FoundRewrites]) -> None:
     optimize(lora(), **SETTINGS)
     optimize(lora(rank=8), **SETTINGS)
     assert len(searches) == 2
+
+
+@pytest.mark.parametrize(
+    ("figures", "count"), [({"slower": {"Gemm": 2.0}, "starts": {"Gemm": 1e-5}, "name": "all"}, 1), ({"dense": 1e9}, 2)]
+)
+def test_a_machine_measured_anew_is_searched_for(
+    searches: list[FoundRewrites], monkeypatch: pytest.MonkeyPatch, figures: dict[str, Any], count: int
+) -> None:
+    """Not one of which a later run has measured more kinds of kernels, as far as its time allowed."""
+    first = replace(device_of("cpu"), measured=True, name="some")
+    for device in (first, replace(first, **figures)):
+        monkeypatch.setattr("superopt.optimizer.run._this_machine", lambda _, device=device: device)
+        optimize(lora(), ep="cpu", budget=12.0)
+    assert len(searches) == count
 
 
 def test_other_rules_are_searched_with(searches: list[FoundRewrites], tmp_path: Path) -> None:
