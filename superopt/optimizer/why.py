@@ -168,7 +168,8 @@ def _find_term(graph: Model, node: onnx.NodeProto, name: str) -> Term | None:
     """Return the run-time term of a node: of its output called `name`, else of the first one that there still is."""
     there = GraphIndex(graph.outputs).computed
     named = {graph.names[term]: term for term in there if term in graph.names}
-    for output in (name, *node.output):
+    # A node may be called as an output of another node is.
+    for output in sorted(node.output, key=lambda output: output != name):
         if output in named:
             return named[output]
     notes = {graph.nodes[term].name: term for term in there if term in graph.nodes}

@@ -47,6 +47,12 @@ def test_nothing_blocks(tmp_path: Path) -> None:
         assert (found.left, found.right) == ("Relu(Relu(x))", "Relu(x)")
 
 
+def test_a_node_called_as_an_output_of_another_node_is(tmp_path: Path) -> None:
+    source = chain(node("Relu", "x", "a"), node("Sigmoid", "a", "y"))
+    source.graph.node[1].name = "a"
+    assert explain_node(source, "a", Options(rules=certified(tmp_path / "own.rules", TWICE))).operator == "Sigmoid"
+
+
 def test_cost_and_another_user(tmp_path: Path) -> None:
     """Both products stay, because both have other users; so the merged one comes on top."""
     rules = certified(tmp_path / "own.rules", MERGE)
