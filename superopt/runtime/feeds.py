@@ -70,8 +70,9 @@ def _draw(spec: InputSpec, shape: tuple[int, ...], seed: int, index: int, bound:
     if spec.elem_type == onnx.TensorProto.STRING:
         return np.asarray(rng.choice(np.array(["Monday", "a word", "", "42"], dtype=object), shape))
     dtype = _dtype(spec.elem_type)
-    if dtype == np.bool_:
-        return np.asarray(rng.integers(0, 2, shape).astype(np.bool_))
+    if dtype == np.bool_:  # feeds of odd index are the opposite of those before: each branch of an If is taken
+        rng = np.random.default_rng([seed, index // 2, zlib.crc32(spec.name.encode())])
+        return np.asarray(rng.integers(0, 2, shape).astype(np.bool_) ^ bool(index % 2))
     if np.issubdtype(dtype, np.integer):
         return np.asarray(_integers(rng, dtype, shape, bound))
     if np.issubdtype(dtype, np.complexfloating):

@@ -55,6 +55,14 @@ def test_shapes_read_back(name: str, sizes: list[int | tuple[int, int]]) -> None
     assert parse_shape(f"{name}={show_shape(tuple(sizes))}") == (name, tuple(sizes))
 
 
+def test_two_feeds_take_both_sides_of_a_condition() -> None:
+    """A branch that no feed takes would count as compared."""
+    specs, shapes = [InputSpec("c", TensorProto.BOOL, ()), InputSpec("m", TensorProto.BOOL, (3,))], {"c": (), "m": (3,)}
+    for seed in range(4):
+        first, second = (next(feed_candidates(specs, shapes, seed, index)) for index in (0, 1))
+        assert all((first[name] != second[name]).all() for name in shapes)
+
+
 @pytest.mark.parametrize("text", ["", "x", "=1x2", "x=1x", "x=-1", "x=1x2y", "x= 1", "x=1...4", "x=1..", "x=..4"])
 def test_shapes_that_are_none(text: str) -> None:
     with pytest.raises(InputError, match="1x3x224x224"):
