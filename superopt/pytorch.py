@@ -13,12 +13,10 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import onnx
 import torch
 from torch.utils import _pytree as pytree
 
-from superopt.onnx_io.opaque import RANDOM
-from superopt.onnx_io.subgraphs import all_nodes
+from superopt.onnx_io.opaque import draws_numbers
 from superopt.optimizer import Options, optimize
 from superopt.optimizer.arguments import unknown_options
 from superopt.optimizer.torch_models import from_torch
@@ -140,7 +138,7 @@ class _Session:
         module = _Exported(graph, args, self._inputs)
         try:
             proto = from_torch(module, [args[i].detach() for i in self._inputs], input_names=names)
-            if _draws_numbers(proto):
+            if draws_numbers(proto):
                 raise _InPyTorch(_RANDOM)
             result = optimize(proto, None, options)
         except _InPyTorch:
@@ -266,12 +264,6 @@ def _held_tensors(graph: torch.fx.GraphModule) -> list[torch.Tensor]:
             if isinstance(value, torch.Tensor):
                 held.append(value)
     return list({id(x): x for x in held}.values())
-
-
-def _draws_numbers(proto: onnx.ModelProto) -> bool:
-    """Return True if the model can draw random numbers, also in a branch that it has not taken yet."""
-    functions = onnx.GraphProto(node=[node for function in proto.functions for node in function.node])
-    return any(node.op_type in RANDOM for graph in (proto.graph, functions) for node in all_nodes(graph))
 
 
 def _check_arguments(args: Sequence[Any]) -> None:

@@ -10,14 +10,20 @@ from superopt.ir.infer import OPERATORS
 from superopt.ir.term import CLOSED_FORM, Attr, Term, Types
 from superopt.onnx_io.attributes import pack
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS
-from superopt.onnx_io.subgraphs import captured, subgraphs
+from superopt.onnx_io.subgraphs import all_nodes, captured, subgraphs
 
-__all__ = ["RANDOM", "opaque_term"]
+__all__ = ["RANDOM", "draws_numbers", "opaque_term"]
 
 # Operators that draw random numbers (Dropout while training only).
 RANDOM = frozenset(
     {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
+
+
+def draws_numbers(proto: onnx.ModelProto) -> bool:
+    """Return True if the model can draw random numbers, also in a branch that it has not taken yet."""
+    functions = onnx.GraphProto(node=[node for function in proto.functions for node in function.node])
+    return any(node.op_type in RANDOM for graph in (proto.graph, functions) for node in all_nodes(graph))
 
 
 def opaque_term(

@@ -122,6 +122,15 @@ def test_random_models_are_compared_without_a_reference() -> None:
     assert all(one.no_reference == "operator RandomNormalLike" for one in accuracies)
 
 
+@pytest.mark.parametrize("thorough", [True, False])
+def test_a_model_that_draws_numbers_is_told_of(thorough: bool) -> None:
+    """Also in quick runs, which run no model without optimizations; a candidate is then refused for these numbers."""
+    nodes = [node("RandomNormalLike", ["x"], ["r"]), node("Add", ["x", "r"], ["y"])]
+    validator = Validator(Source(affine(nodes)), Target(), Options(), thorough=thorough, plain=thorough)
+    validator.complete()
+    assert any("draws random numbers" in notice for notice in validator.notices)
+
+
 @pytest.mark.parametrize("error", [1e-4, 1e-2])
 def test_on_cuda_a_candidate_must_be_accurate_in_tf32_too(error: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """The CPU stands for a GPU with products in TF32, whose errors are 1e-4 in the original, `error` in the result."""
