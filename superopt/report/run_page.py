@@ -9,6 +9,8 @@ from pathlib import PurePath
 from typing import Any
 
 from superopt.ir.notation import NotationError, parse_terms
+from superopt.ir.term import node_of, topological
+from superopt.optimizer.result import gain_is_predicted
 from superopt.report.interval import draw_interval
 from superopt.report.page import environment
 from superopt.wording import counted
@@ -45,6 +47,7 @@ def render_run(run: Mapping[str, Any]) -> str:
         run=run,
         name=PurePath(run["model"]).name or "model in memory",
         drawn=_drawn(run["latency"]),
+        is_gain=gain_is_predicted(run["cost_before_ms"], run["cost_after_ms"]),
         operators=operators,
         operators_text=f"{counted(sum(before.values()), 'operator')} before, {sum(after.values()):,} after.",
         before=sum(before.values()),
@@ -61,8 +64,15 @@ def _drawn(latency: Mapping[str, Any] | None) -> str | None:
 
 
 def _operators(side: str) -> str:
-    """Return the operators of one side of a rule, each with its number if there are several."""
-    found = Counter(re.findall(r"([A-Z]\w*)[\[(]", side))
+    """Return the operators of one side of a rule, each with its number if there are several.
+
+    What several outputs share counts once, as it is drawn.
+    """
+    try:
+        nodes = dict.fromkeys(map(node_of, topological(parse_terms(side))))
+        found = Counter(node.op for node in nodes if node.op != "Var")
+    except NotationError:  # assignments, which name what is shared
+        found = Counter(re.findall(r"([A-Z]\w*)[\[(]", side))
     names = [name if number == 1 else f"{number} {name}" for name, number in found.items()]
     more = len(names) - _MOST_OPERATORS
     return ", ".join(names[:_MOST_OPERATORS] + ([f"{more} more"] if more > 0 else [])) or "nothing"
@@ -82,7 +92,10 @@ def is_drawable(side: str) -> bool:
 
 
 def _ms(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}" if value < 10 else f"{value:,.1f}"
+    """Return milliseconds as text, with three digits at least."""
+    if value is None:
+        return "–"
+    return f"{value:.3g}" if value < 0.1 else f"{value:.3f}" if value < 10 else f"{value:,.1f}"
 
 
 def _ratio(value: float | None) -> str:

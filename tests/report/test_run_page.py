@@ -88,6 +88,23 @@ def test_page_on_a_run_that_kept_the_original() -> None:
     assert "<svg" not in page
 
 
+def test_pages_on_runs_that_timed_nothing_claim_nothing() -> None:
+    """A kept original is no result that may be faster, and a cleaned-up one is not predicted to be."""
+    kept = render_run(json.loads(_run().to_json()))
+    assert "No candidate was timed" in kept and "prediction only" not in kept
+    cleaned = _run(cost_before_ms=1.0, cost_after_ms=1.0)
+    cleaned.changed = True
+    page = render_run(json.loads(cleaned.to_json()))
+    assert "Cleaned up, not timed" in page and "prediction only" not in page and "predicts" not in page
+
+
+def test_a_heading_counts_what_is_drawn() -> None:
+    """What outputs share counts once, and so does an operator of several outputs."""
+    left, right = "(Add(Exp(x), y), Mul(Exp(x), y))", "(Split[axis=0, split=n](t).0, Split[axis=0, split=n](t).1)"
+    page = render_run(json.loads(_run(rules=[RuleUse("0123456789ab", left, right, 1)]).to_json()))
+    assert re.search(r"<h3>(Exp|Add|Mul), (Exp|Add|Mul), (Exp|Add|Mul) <span class=.equals.>→</span> Split <", page)
+
+
 def test_optimize_writes_the_page(tmp_path: Path, lora_rules: Path, short_measurements: None) -> None:
     onnx.save(lora(batch=256, size=128, rank=1024), tmp_path / "model.onnx")
     out = tmp_path / "run.html"
