@@ -48,7 +48,7 @@ def result_text(result: Result) -> str:
         lines.append(f"predicted times: {result.cost_source}")
     if result.rules:
         lines.append("rules applied:")
-    lines += [f"{use.count:5} x {_equation(use)}" for use in result.rules]
+    lines += [f"{count:5} x {equation}" for equation, count in _uses(result.rules).items()]
     if result.attempts:
         lines += _attempts(result.attempts)
     if result.difference is not None:
@@ -70,7 +70,8 @@ def result_html(result: Result) -> str:
     rows = [_COLUMNS, *_rows(result)]
     cells = ["".join(f"<t{'dh'[not k]}>{escape(cell)}</t{'dh'[not k]}>" for cell in row) for k, row in enumerate(rows)]
     table = "".join(f"<tr>{row}</tr>" for row in cells)
-    rules = "".join(f"<li>{use.count} x <code>{escape(_equation(use))}</code></li>" for use in result.rules)
+    uses = _uses(result.rules)
+    rules = "".join(f"<li>{count} x <code>{escape(equation)}</code></li>" for equation, count in uses.items())
     notices = "".join(f"<p>notice: {escape(notice)}</p>" for notice in result.notices)
     return (
         f"<p><b>{escape(verdict(result))}</b></p><table><caption>{escape(_title(result))}</caption>{table}</table>"
@@ -81,6 +82,15 @@ def result_html(result: Result) -> str:
 def beginning(equation: str) -> str:
     """Return the equation of a rule, or the beginning of a long one."""
     return equation if len(equation) <= _MAX_EQUATION else f"{equation[:_MAX_EQUATION]} ..."
+
+
+def _uses(rules: Sequence[RuleUse]) -> dict[str, int]:
+    """Return how often each equation was used; forms of a long rule have one beginning, and are one line."""
+    counts: dict[str, int] = {}
+    for use in rules:
+        equation = _equation(use)
+        counts[equation] = counts.get(equation, 0) + use.count
+    return counts
 
 
 def _equation(use: RuleUse) -> str:

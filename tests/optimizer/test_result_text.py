@@ -78,6 +78,13 @@ def test_a_long_rule_is_named() -> None:
         assert line.endswith(shown) and len(line) < 350 and shown in one._repr_html_()
 
 
+def test_forms_of_a_long_rule_are_one_line() -> None:
+    """They differ behind what is shown of them."""
+    one = result(rules=[RuleUse("abc", "Conv(x, w)", f"{'y' * 400}{end}", 2) for end in "ab"])
+    assert str(one).count("(rule abc)") == one._repr_html_().count("(rule abc)") == 1
+    assert "    4 x Conv(x, w)" in str(one)
+
+
 def test_explain_is_short() -> None:
     attempts = [RuleAttempts(f"{n:012}", "Relu(Relu(x)) = Relu(x)", n, n, 0, int(n == 3), 0.5) for n in range(30)]
     text = str(result(attempts=attempts)).splitlines()
