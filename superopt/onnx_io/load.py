@@ -19,6 +19,12 @@ from superopt.onnx_io.subgraphs import captured, subgraphs
 __all__ = ["load_proto", "parse_proto", "read_bytes", "reads", "sorted_nodes"]
 
 _SHOWN_NODES = 8  # of a cycle, in the message about it
+# What downloads leave in the place of a model, by the beginnings of the files.
+_OTHER_FILES = {
+    b"version https://git-lfs": "a pointer of Git LFS in the place of the model; fetch it by `git lfs pull`",
+    b"<!doctype html": "a web page, not an ONNX model; download the file itself",
+    b"<html": "a web page, not an ONNX model; download the file itself",
+}
 
 
 def load_proto(path: Path) -> onnx.ModelProto:
@@ -56,7 +62,10 @@ def parse_proto(data: bytes, label: str) -> onnx.ModelProto:
     try:
         model: onnx.ModelProto = onnx.ModelProto.FromString(data)
     except DecodeError:
-        raise ModelError(f"{label}: not an ONNX model, or a truncated one; export or copy it again") from None
+        beginning = data[:100].lstrip().lower()
+        said = (text for start, text in _OTHER_FILES.items() if beginning.startswith(start))
+        what = next(said, "not an ONNX model, or a truncated one; export or copy it again")
+        raise ModelError(f"{label}: {what}") from None
     if not _all_text(model):
         raise ModelError(f"{label}: not an ONNX model, or a damaged one (a name is not UTF-8); export or copy it again")
     if not model.HasField("graph"):

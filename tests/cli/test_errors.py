@@ -45,6 +45,14 @@ def undefined_tensor(path: Path) -> None:
     onnx.save(model([node], [floats("x", 2)], [floats("y", 2)]), path)
 
 
+def pointer(path: Path) -> None:
+    path.write_text(f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 12345\n")
+
+
+def web_page(path: Path) -> None:
+    path.write_text("\n<!DOCTYPE html><html><title>404</title></html>\n")
+
+
 def cycle(path: Path) -> None:
     nodes = [helper.make_node("Add", ["x", "b"], ["a"]), helper.make_node("Relu", ["a"], ["b"])]
     onnx.save(model(nodes, [floats("x", 2)], [floats("b", 2)]), path)
@@ -82,6 +90,8 @@ def test_bad_model(make: Callable[[Path], None], tmp_path: Path) -> None:
         (missing, "no such file"),
         (directory, "directory"),
         (empty, "empty"),
+        (pointer, "git lfs pull"),
+        (web_page, "web page"),
         (undefined_tensor, "nowhere"),
         (cycle, "cycle"),
     ],
