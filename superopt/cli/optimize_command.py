@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from superopt.files import OutputError, check_distinct, is_same
 from superopt.optimizer.options import COST_SOURCES, DOMAINS, Options
 from superopt.search.cost.device import shipped_devices
 from superopt.search.strategy.efforts import EFFORTS
+from superopt.wording import duration
 from verify.stability.classes import LEVELS
 
 if TYPE_CHECKING:
@@ -202,13 +204,27 @@ def optimize_command(
         raise OutputError(f"{out}: cannot be both the result and the model; --in-place, without -o, replaces the model")
     check_exist(settings["inputs"])
     check_rules((settings["rules"], *settings["add_rules"]))
-    with ProgressLines() as progress:
+    with ProgressLines() as lines:
+        progress = _with_time_left(lines, options.budget_s)
         second = _second_proof(options, progress) if checked else None
         result = _supervised(model, out, options, report, progress, second)
         if report is not None:
             progress("writing the report")
             write_run_report(report, model, result, options)
     _print_result(result, as_json, second)
+
+
+def _with_time_left(progress: Callable[[str], None], budget_s: float) -> Callable[[str], None]:
+    """Return `progress` such that each line says what is left of the budget."""
+    begun = time.monotonic()
+
+    def told(message: str) -> None:
+        left = budget_s - (time.monotonic() - begun)
+        if left >= 1:
+            message += f"{',' if ':' in message else ':'} {duration(left)} of the budget left"
+        progress(message)
+
+    return told
 
 
 def _second_proof(options: Options, progress: Callable[[str], None]) -> SecondProof:

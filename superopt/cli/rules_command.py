@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from superopt.cli.click_commands import Group, near_names
 from superopt.cli.file_names import Integer, RulesName, shown_rules
 from superopt.cli.rank_command import rank_command
 from superopt.cli.terminal import NEGATIVE, ProgressLines, one_line_errors
+from superopt.wording import duration
 
 if TYPE_CHECKING:
     from superopt.generate.derive import Consequence
@@ -163,11 +165,17 @@ def matrix_command(paths: tuple[Path, ...], steps: int, prove: bool, as_json: bo
     derivers = [deriver_of(path, prove) for path in paths]
     columns = [rules_to_derive(path) for path in paths]
     derived: list[list[int]] = []
+    done, total, begun = 0, len(paths) * sum(map(len, columns)), time.monotonic()
     with ProgressLines() as progress:
         for path, deriver in zip(paths, derivers, strict=True):
-            progress(f"deriving from {shown_rules(path)}")
-            outcomes = [[consequence_of(deriver, *one, steps).outcome for one in asked] for asked in columns]
-            derived.append([column.count(DERIVED) for column in outcomes])
+            derived.append([])
+            for asked in columns:
+                derived[-1].append(0)
+                for one in asked:
+                    derived[-1][-1] += consequence_of(deriver, *one, steps).outcome == DERIVED
+                    done += 1
+                    left = duration((time.monotonic() - begun) * (total - done) / done)
+                    progress(f"deriving from {shown_rules(path)}: {done} of {total} derivations, about {left} left")
     if as_json:
         sets = [{"path": shown_rules(path), "rules": len(asked)} for path, asked in zip(paths, columns, strict=True)]
         head = {"schema_version": SCHEMA_VERSION, "kernel": kernel_hash(), "steps": steps}

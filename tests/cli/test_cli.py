@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from superopt.cli import main, optimize_main
+from superopt.cli.optimize_command import _with_time_left
 from superopt.cli.terminal import ProgressLines
 from tests.support.models import LORA_RULES, lora
 
@@ -158,6 +159,16 @@ def test_rules_are_listed(lora_rules: Path) -> None:
     assert result.exit_code == 0
     assert result.stdout.count("\n") == 2
     assert result.stdout.splitlines()[0].endswith("  MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c))")
+
+
+def test_progress_of_optimize_says_what_is_left_of_the_budget() -> None:
+    told: list[str] = []
+    for message in ("searching", "searching: pass 1"):
+        _with_time_left(told.append, 90.0)(message)
+    _with_time_left(told.append, 0.0)("measuring")
+    assert told == [
+        "searching: 1 min 30 s of the budget left", "searching: pass 1, 1 min 30 s of the budget left", "measuring"
+    ]  # fmt: skip
 
 
 def test_progress_is_silent_at_first(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from superopt.cli import main
+from superopt.cli.terminal import ProgressLines
 from superopt.ir.notation import show_rule
 from superopt.rulebook.loading import load_rules
 from tests.support.certified import certified
@@ -124,15 +125,18 @@ def test_nothing_false_is_derived(lora_rules: Path, tmp_path: Path) -> None:
     assert json.loads(result.stdout)["totals"]["derived"] == 0
 
 
-def test_matrix(lora_rules: Path, tmp_path: Path) -> None:
+def test_matrix(lora_rules: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = certified(tmp_path / "one.rules", "Transpose[perm=[1, 0]](Transpose[perm=[1, 0]](x)) = x @ x[_,_]\n")
     result = run("matrix", lora_rules, one)
     assert (result.exit_code, result.stderr) == (0, "")
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.stdout.splitlines() if "│" in line]
     assert rows == [[str(lora_rules), "2 of 2", "0 of 1"], [str(one), "0 of 2", "1 of 1"]]
+    said: list[str] = []
+    monkeypatch.setattr(ProgressLines, "__call__", lambda _, line: said.append(line))
     data = json.loads(run("matrix", lora_rules, one, "--json", "--steps", "2").stdout)
     assert (data["derived"], data["steps"]) == ([[2, 0], [0, 1]], 2)
     assert data["sets"] == [{"path": str(lora_rules), "rules": 2}, {"path": str(one), "rules": 1}]
+    assert said[0].startswith(f"deriving from {lora_rules}: 1 of 6 derivations, about ")
 
 
 def test_what_is_unusable_is_one_line(lora_rules: Path, mine: Path, tmp_path: Path) -> None:
