@@ -27,9 +27,10 @@ from superopt.evaluate import rounding_decides
 from superopt.ir.dim import Dim
 from superopt.ir.infer import OPERATORS, make
 from superopt.ir.rule import Rule
-from superopt.ir.term import Term, topological
+from superopt.ir.term import Term, node_of, topological
 from superopt.ir.types import FLOAT_DTYPES, TensorType
 from superopt.onnx_io import Model
+from superopt.onnx_io.opaque import is_random
 from verify.replay import merged_casts
 
 __all__ = ["SweepProof"]
@@ -275,6 +276,8 @@ class SweepProof:
 
         It ends when the time of this pair is over, unless it need not be `in_time`.
         """
+        if is_random(node_of(left)):
+            return None, "it draws random numbers"
         reason, is_first, missed = "no cone with known operators", True, 0
         too_long: frozenset[Term] | None = None  # the leaves of a cone whose proof takes too long
         for cone in cones(left, right, shared, left_terms):

@@ -12,7 +12,7 @@ from superopt.onnx_io.attributes import pack
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS
 from superopt.onnx_io.subgraphs import all_nodes, captured, subgraphs
 
-__all__ = ["RANDOM", "draws_numbers", "opaque_term"]
+__all__ = ["RANDOM", "draws_numbers", "is_random", "opaque_term"]
 
 # Operators that draw random numbers (Dropout while training only).
 RANDOM = frozenset(
@@ -24,6 +24,11 @@ def draws_numbers(proto: onnx.ModelProto) -> bool:
     """Return True if the model can draw random numbers, also in a branch that it has not taken yet."""
     functions = onnx.GraphProto(node=[node for function in proto.functions for node in function.node])
     return any(node.op_type in RANDOM for graph in (proto.graph, functions) for node in all_nodes(graph))
+
+
+def is_random(term: Term) -> bool:
+    """Return True if the operator of `term` draws random numbers by itself."""
+    return term.op.rpartition("::")[2] in RANDOM and term.op not in OPERATORS
 
 
 def opaque_term(

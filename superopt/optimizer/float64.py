@@ -24,7 +24,7 @@ from superopt.ir.term import CLOSED_FORM, Term, topological
 from superopt.ir.types import FLOAT_DTYPES, TensorType
 from superopt.onnx_io import Model
 from superopt.onnx_io.attributes import unpack
-from superopt.onnx_io.opaque import RANDOM
+from superopt.onnx_io.opaque import is_random
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS, specification
 from superopt.onnx_io.subgraphs import all_nodes, subgraphs
 from superopt.optimizer.numpy_kernels import NUMPY_KERNELS
@@ -92,7 +92,7 @@ class Float64Model:
         self._readers = Counter(i for term in self._order for i in _reads(term))
         self._readers.update(model.outputs)
         for term in self._order:
-            if term.op.rpartition("::")[2] in RANDOM and term.op not in OPERATORS:
+            if is_random(term):
                 raise NoReference(f"operator {term.op}")
 
     def run(

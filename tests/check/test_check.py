@@ -47,6 +47,12 @@ def test_a_mutation_is_different(name: str) -> None:
     assert answer.difference is not None and answer.parting is not None
 
 
+def test_random_numbers_are_the_reason_why_nothing_is_proven() -> None:
+    drawn = model([node("RandomNormalLike", ["x"], ["y"])], [floats("x", 4)], [floats("y", 4)])
+    answer = checked(drawn, drawn, seconds=0.1)
+    assert (answer.verdict, [pair.reason for pair in answer.unproven]) == (UNKNOWN, ["it draws random numbers"])
+
+
 def test_the_pair_where_models_part_is_the_mutated_operator() -> None:
     mutant = network()
     MUTATIONS["one weight"](mutant)
