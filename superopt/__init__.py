@@ -9,8 +9,8 @@
     answer = superopt.check.check("model.onnx", "fast.onnx")
     graph = superopt.graph.to_networkx("model.onnx")
 
-The names below, `superopt.check` and `superopt.graph` are imported on first use, so that `superopt.ir` can be imported
-with only the standard library installed, and the kernel with Z3.
+The names below, `superopt.check`, `superopt.graph` and `superopt.report` are imported on first use, so that
+`superopt.ir` can be imported with only the standard library installed, and the kernel with Z3.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import importlib
 
 TYPE_CHECKING = False  # as in `typing`, which takes a while to import
 if TYPE_CHECKING:
-    from superopt import check, graph
+    from superopt import check, graph, report
     from superopt.files import OutputError
     from superopt.onnx_io.model import ModelError
     from superopt.optimizer import Options, Result, optimize, simplify
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name):
-        if name in ("check", "graph"):
+        if name in ("check", "graph", "report"):
             return importlib.import_module(f"superopt.{name}")
         if name in _MODULES:
             return getattr(importlib.import_module(f"superopt.{_MODULES[name]}"), name)
@@ -51,7 +51,7 @@ _MODULES = {
     "RuntimeUnavailable": "runtime.target",
 }
 
-__all__ = ["Options", "Result", "optimize", "simplify", "check", "graph"]
+__all__ = ["Options", "Result", "optimize", "simplify", "check", "graph", "report"]
 __all__ += ["DeviceError", "InputError", "ModelError", "OutputError", "RulesError", "RuntimeUnavailable"]
 
 

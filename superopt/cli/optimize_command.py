@@ -242,7 +242,7 @@ def _supervised(
     second: SecondProof | None,
 ) -> Result:
     """Optimize in this process if another one supervises it; it may also have been started to finish a stopped run."""
-    from superopt.optimizer.api import finish, optimize, optimize_here
+    from superopt.optimizer.api import finish, optimize_file, optimize_here
     from superopt.optimizer.outcome import Checkpoint
 
     supervisor = supervision()
@@ -250,7 +250,7 @@ def _supervised(
     if supervisor is None:
         if second is not None:
             return optimize_here(model, out, options, report=report, progress=progress, confirm=confirm)
-        return optimize(model, out, options, report=report, progress=progress)
+        return optimize_file(model, out, options, report=report, progress=progress)
     if supervisor.finish:
         return finish(model, out, options, supervisor.folder, supervisor.finish)
     checkpoint = Checkpoint(supervisor.folder)

@@ -30,10 +30,10 @@ from superopt.runtime.child import Child, ChildFailed, DidNotEnd
 from superopt.runtime.child_main import tell
 from superopt.temporary import temporary_folder
 
-__all__ = ["finish", "optimize", "optimize_here"]
+__all__ = ["finish", "optimize", "optimize_file", "optimize_here"]
 
 Model = str | Path | onnx.ModelProto
-_OTHERS = ("example_inputs", "report", "progress")  # arguments besides options
+_OTHERS = ("example_inputs", "progress")  # arguments besides options
 
 
 def optimize(
@@ -42,7 +42,6 @@ def optimize(
     options: Options | None = None,
     *,
     example_inputs: Sequence[Any] | None = None,
-    report: str | Path | None = None,
     progress: Callable[[str], None] | None = None,
     finder: Finder = remembered_search,
     timer: Timer | None = None,
@@ -55,9 +54,8 @@ def optimize(
     keyword arguments.
 
     `options` defaults to `Options()`. Keyword arguments with the names of its fields replace single options:
-    `optimize("model.onnx", "fast.onnx", ep="cpu")`. `progress` receives one line when a phase begins. Nothing is
-    written to `report`: it is a file that the caller will write, and is checked together with the other files. `finder`
-    and `timer` replace the search and the measurement in tests.
+    `optimize("model.onnx", "fast.onnx", ep="cpu")`. `progress` receives one line when a phase begins. `finder`
+    and `timer` replace the search and the measurement in tests. `superopt.report.render_run` makes a page of a result.
 
     A result is written only if its trace replays in the kernel step by step, its outputs agree with the original's on
     random inputs, and it was not slower in an interleaved measurement. If the whole result fails one of these checks,
@@ -73,14 +71,27 @@ def optimize(
     """
     options = with_settings(Options() if options is None else options, settings, _OTHERS)
     check_files(model, out)
-    report = _path(report)
     if is_torch(model):
         warn_of_training(model)
         model = from_torch(model, example_inputs)
     elif example_inputs is not None:
         raise ValueError("example_inputs are for a torch.nn.Module")
-    if options.timeout is None or finder is not remembered_search or timer is not None:
-        return optimize_here(model, out, options, report=report, progress=progress, finder=finder, timer=timer)
+    if finder is not remembered_search or timer is not None:
+        return optimize_here(model, out, options, progress=progress, finder=finder, timer=timer)
+    return optimize_file(model, out, options, progress=progress)
+
+
+def optimize_file(
+    model: Model,
+    out: str | Path | None,
+    options: Options,
+    *,
+    report: Path | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Result:
+    """Do the same as `optimize`. `report` is a file that the caller will write; it is checked with the other files."""
+    if options.timeout is None:
+        return optimize_here(model, out, options, report=report, progress=progress)
     return _optimize_in_time(model, out, options, report, progress or (lambda _: None))
 
 
