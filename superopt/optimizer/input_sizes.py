@@ -2,14 +2,17 @@
 
 A dimension with a name has one size in all inputs. A given size may be a range, `1..64`; a dimension that is neither
 fixed in the model nor given is *open*, and the caller assumes a size for it. One whose name is a sum or product of
-others', as the `past + sequence` of a decoder's mask, is not open: it has the size that its name says.
+others', as the `past + sequence` of a decoder's mask, is not open: it has the size that its name says. Names may also
+leave that out, as `total` does, and then the caller may try sums (`with_sums`).
 """
 
 from __future__ import annotations
 
+import copy
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import combinations
 
 from superopt.onnx_io.tensor_types import names_a_size
 from superopt.runtime import GivenShape, InputError, InputSpec, SizeRange, Unfeedable, check_given, shape_problem
@@ -25,8 +28,9 @@ class InputSizes:
     """The dimensions of a model's inputs, with the sizes `given` for some of them.
 
     Dimensions are identified by their name, or by input and axis if they have none. `ranges` holds the given ranges,
-    `open` the dimensions without a size. Raises InputError if `given` names an unknown input, contradicts the model or
-    itself; Unfeedable if the shape of an input of unknown rank is not given.
+    `open` the dimensions without a size, and `sum_of` says which is the sum of which others (see `with_sums`). Raises
+    InputError if `given` names an unknown input, contradicts the model or itself; Unfeedable if the shape of an input
+    of unknown rank is not given.
     """
 
     def __init__(self, specs: Sequence[InputSpec], given: Mapping[str, GivenShape]) -> None:
@@ -57,6 +61,7 @@ class InputSizes:
                     self.open.setdefault(dimension, number == 0)
         given_or_open = self._fixed.keys() | self.ranges.keys() | self.open.keys()
         simple = {dimension for dimension in given_or_open if not _COMPUTED.fullmatch(dimension)}
+        self.sum_of = ""
         self._computed = {d: found for d in self.open if (found := _as_products(d, simple)) is not None}
         for dimension in self._computed:
             del self.open[dimension]
@@ -82,6 +87,22 @@ class InputSizes:
             name: tuple(values[axis] if isinstance(axis, str) else axis for axis in axes)
             for name, axes in self._axes.items()
         }
+
+    def with_sums(self) -> Iterator[InputSizes]:
+        """Yield the same with one open dimension as a sum: of two others, or of another and 1.
+
+        None is a batch, and the sum is no size of an input that has a summand: sides of an image are not.
+        """
+        inner = [dimension for dimension, is_first in self.open.items() if not is_first]
+        for total in inner:
+            beside = {axis for axes in self._axes.values() if total in axes for axis in axes}
+            others = [dimension for dimension in inner if dimension not in beside]
+            for summands in (*combinations(others, 2), *((other, 1) for other in others)):
+                found = copy.copy(self)
+                found.open = {dimension: is_first for dimension, is_first in self.open.items() if dimension != total}
+                found._computed = {**self._computed, total: [[summand] for summand in summands]}
+                found.sum_of = f"{total} = {' + '.join(map(str, summands))}"
+                yield found
 
     def assumed(self, size: int) -> dict[str, int]:
         """Return sizes of the open dimensions: `size`, and 1 for a first axis (a batch)."""

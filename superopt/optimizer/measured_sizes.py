@@ -4,11 +4,13 @@ A rewrite may be faster at one size and slower at another: merging two MatMuls s
 arithmetic. So a model is measured at a small and a large size, and in the middle if these are far apart. Given ranges
 tell the ends. Other sizes begin at 1 (or 32 or 224: networks that halve an image several times do not run at 1; or 1024
 or 16384: the window of a sound's spectrum is longer than these) and are doubled as long as the model runs, in a
-sensible time and memory.
+sensible time and memory. A model that refuses all these may need one size to be a sum of others: the mask of a decoder
+with a cache has a place for each cached and each new token, and a name of its own.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -30,6 +32,8 @@ SecondsOfRun: TypeAlias = Callable[[InputShapes], float]
 
 _ASSUMED_SIZES = (1, 32, 224)
 _ASSUMED_LENGTHS = (1024, 16384)  # of signals, if no size above is enough: one window, and a second at 16 kHz
+_MAX_SUMS = 24  # tried: all of four sizes
+_SIZE_OF_SUMMANDS = 3  # at least: of 1 and 1, a sum is also a product
 _MAX_GROWTH = 1024  # of a size that is not given
 # A run at grown sizes takes at most this long, or (bounded) a multiple of the run at the sizes where growth began.
 _MAX_RUN_SECONDS, _MAX_SLOWDOWN, _MAX_SECONDS_OF_SLOW_RUN = 0.2, 4, 2.0
@@ -56,8 +60,19 @@ def choose_shapes(
     Raises CannotRun if the model runs at no assumed size, InputError if it runs at one end of a given range and not at
     the other.
     """
-    grown = _Growth(sizes, seconds_of, bytes_of_run, time.monotonic() + limit_s)
-    low = grown.runnable({d: range.low for d, range in sizes.ranges.items()})
+    deadline = time.monotonic() + limit_s
+    grown = _Growth(sizes, seconds_of, bytes_of_run, deadline)
+    lows = {d: range.low for d, range in sizes.ranges.items()}
+    try:
+        low = grown.runnable(lows)
+    except (RanTooLong, DoesNotFit):
+        raise
+    except CannotRun:
+        related = _with_a_sum(sizes, seconds_of, bytes_of_run, deadline)
+        if related is None:
+            raise
+        sizes, grown = related
+        low = grown.runnable(lows)
     high = grown.at_upper_ends(low) if sizes.ranges else low
     if sizes.open:
         high = grown.doubled(high, list(sizes.open))
@@ -70,13 +85,40 @@ def choose_shapes(
     return [sizes.shapes(point) for point in points], _notices(sizes, points, "measured" if is_timed else "compared")
 
 
+def _with_a_sum(
+    sizes: InputSizes,
+    seconds_of: SecondsOfRun,
+    bytes_of_run: Callable[[InputShapes], int],
+    deadline: float,
+) -> tuple[InputSizes, _Growth] | None:
+    """Return sizes of which one is a sum of others so that the model runs, or None.
+
+    It is to run where all others differ. But one size may have two names, as that of the keys and of the values in a
+    cache; then where they agree. And a decoder may take one token at a time only, though its sizes are free; then at 1.
+    """
+    for choose in (_different_sizes, lambda sizes: sizes.assumed(_SIZE_OF_SUMMANDS), lambda sizes: sizes.assumed(1)):
+        for related in itertools.islice(sizes.with_sums(), _MAX_SUMS):
+            grown = _Growth(related, seconds_of, bytes_of_run, deadline)
+            if grown.runs({d: range.low for d, range in related.ranges.items()} | choose(related)):
+                return related, grown
+    return None
+
+
+def _different_sizes(sizes: InputSizes) -> dict[str, int]:
+    """Return sizes of the open dimensions: no two agree, and none is 1 and could be broadcast, but for batches."""
+    ones = sizes.assumed(1)
+    return {d: ones[d] if is_first else _SIZE_OF_SUMMANDS + 2 * k for k, (d, is_first) in enumerate(sizes.open.items())}
+
+
 def fitting_sizes(sizes: InputSizes, bytes_of_run: Callable[[InputShapes], int]) -> Iterator[InputShapes]:
-    """Yield shapes at which a model may run that runs at no smaller ones, with given ranges at their lower ends."""
+    """Yield shapes at which a model may run that runs at no small equal ones, with given ranges at their lower ends."""
     lows = {d: range.low for d, range in sizes.ranges.items()}
     for assumed, is_bounded in _assumed(sizes):
         shapes = sizes.shapes({**lows, **assumed})
         if not is_bounded or bytes_of_run(shapes) <= _MAX_BYTES_OF_RUN:
             yield shapes
+    for related in itertools.islice(sizes.with_sums(), _MAX_SUMS):
+        yield related.shapes({**lows, **_different_sizes(related)})
 
 
 def _assumed(sizes: InputSizes) -> Iterator[tuple[dict[str, int], bool]]:
@@ -157,7 +199,8 @@ class _Growth:
     def doubled(self, begin: Mapping[str, int], dimensions: list[str]) -> dict[str, int]:
         """Return `begin` with `dimensions` doubled, all at once, as often as time and memory allow.
 
-        If the model refuses larger sizes, each dimension is tried alone: others may be the ones that are bounded.
+        If the model refuses larger sizes, all but batches are tried, and each dimension alone: others may be the ones
+        that are bounded.
         """
         seconds = self._seconds(begin)
         max_seconds = max(_MAX_RUN_SECONDS, min(_MAX_SLOWDOWN * seconds, _MAX_SECONDS_OF_SLOW_RUN))
@@ -166,10 +209,11 @@ class _Growth:
         if seconds < max_seconds:
             grown, refused = self._doubled_together(grown, dimensions, largest, max_seconds)
         if refused and len(dimensions) > 1:
-            for dimension in dimensions:
+            inner = [d for d in dimensions if not self._sizes.open[d]]
+            for group in (inner, *([d] for d in dimensions)):
                 if time.monotonic() > self._deadline:
                     break
-                grown, _ = self._doubled_together(grown, [dimension], largest, max_seconds)
+                grown, _ = self._doubled_together(grown, group, largest, max_seconds)
         return grown
 
     def _doubled_together(
@@ -214,5 +258,6 @@ def bytes_of_run(model: Model, shapes: InputShapes) -> int:
 def _notices(sizes: InputSizes, points: list[dict[str, int]], done: str) -> list[str]:
     if not sizes.open:
         return []
-    assumed = (f"{d} = {', '.join(map(str, dict.fromkeys(point[d] for point in points)))}" for d in sizes.open)
+    assumed = [f"{d} = {', '.join(map(str, dict.fromkeys(point[d] for point in points)))}" for d in sizes.open]
+    assumed += [sizes.sum_of] if sizes.sum_of else []
     return [f"dynamic sizes were {done} at {'; '.join(assumed)} (set them with --shape)"]

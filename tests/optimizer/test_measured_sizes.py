@@ -65,6 +65,45 @@ def test_a_size_that_its_name_computes_from_others() -> None:
         assert other in InputSizes(specs(other), {}).open
 
 
+@pytest.mark.parametrize("token", ["s", 1])
+def test_a_size_that_is_the_sum_of_others_without_saying_so(token: str | int) -> None:
+    """As the `total` of a decoder's mask: the model ran at no size, so nothing was compared or measured."""
+    ids = InputSpec("ids", 7, (None, None if token == "s" else 1), ("b", "s"))
+    past = InputSpec("past", 1, (None, 4, None), ("b", "", "p"))
+    specs = [InputSpec("mask", 7, (None, None), ("b", "total")), ids, past]
+
+    def refuses(shapes: InputShapes) -> bool:
+        return shapes["mask"][0] != 1 or shapes["mask"][1] != shapes["ids"][1] + shapes["past"][2]
+
+    points = chosen(specs, {}, refuses, needed=lambda shapes: shapes["past"][2] << 22)
+    assert len(points) == 3
+    assert points[0] == {"mask": (1, 2), "ids": (1, 1), "past": (1, 4, 1)}
+    assert all(not refuses(shapes) for shapes in points)
+    assert chosen(specs, {"mask": (1, 2)}, refuses)[0]["past"] == (1, 4, 1)
+    values = InputSpec("values", 1, (None, 4, None), ("b", "", "p2"))  # the same size by another name
+    points = chosen([*specs, values], {}, lambda shapes: refuses(shapes) or shapes["values"] != shapes["past"])
+    assert points[0] == {"mask": (1, 2), "ids": (1, 1), "past": (1, 4, 1), "values": (1, 4, 1)}
+    assert len(points) > 1
+    points = chosen(specs, {}, lambda shapes: refuses(shapes) or shapes["ids"][1] > 1)  # one token at a time
+    assert points[0] == {"mask": (1, 2), "ids": (1, 1), "past": (1, 4, 1)}
+    with pytest.raises(CannotRun):
+        chosen(specs, {}, lambda shapes: shapes["mask"][1] != 5 * shapes["past"][2])
+
+
+def test_an_assumed_sum_is_said() -> None:
+    specs = [InputSpec(name, 1, (None, None), ("b", name)) for name in ("x", "y", "z")]
+
+    def run(shapes: InputShapes) -> float:
+        if shapes["y"][1] != shapes["x"][1] + shapes["z"][1]:
+            raise CannotRun("no")
+        return 1.0
+
+    assert choose_shapes(InputSizes(specs, {}), run, lambda _: 0)[1] == [
+        "dynamic sizes were measured at b = 1, 32, 1024; x = 1, 32, 1024; z = 1, 32, 1024; y = x + z"
+        " (set them with --shape)"
+    ]
+
+
 def test_a_placeholder_is_no_name() -> None:
     specs = [InputSpec(name, 1, (None, None), ("?", "?")) for name in "ab"]
     assert InputSizes(specs, {"a": (2, 3)}).open == {"b[0]": True, "b[1]": False}
