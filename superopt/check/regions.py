@@ -62,19 +62,23 @@ def unproven_pairs(equality: Equality) -> list[Unproven]:
         if not proven and (a, b) not in known:
             pairs.append((a, b, "not proven"))
             known.add((a, b))
-    return [
-        Unproven(name_of(left, a), name_of(right, b), reason, _drawn(a, ours), _drawn(b, theirs))
-        for a, b, reason in pairs
-    ]
+    found = []
+    for a, b, reason in pairs:
+        constants: dict[Term, str] = {}  # another one for each: sides that differ in weights alone look different
+        drawn = _drawn(a, ours, constants), _drawn(b, theirs, constants)
+        found.append(Unproven(name_of(left, a), name_of(right, b), reason, *drawn))
+    return found
 
 
-def _drawn(end: Term, cut: Mapping[Term, str]) -> str:
-    """Return what computes `end` from the terms in `cut`, in the notation; empty if it cannot be shown."""
+def _drawn(end: Term, cut: Mapping[Term, str], constants: dict[Term, str]) -> str:
+    """Return what computes `end` from the terms in `cut`, in the notation; empty if it cannot be shown.
+
+    `constants` has the names of constants, and new ones are added.
+    """
     made: dict[Term, Term] = {}
     inside = _inside(end, cut)
     if not 0 < len(inside) <= _MAX_OPERATORS:
         return ""
-    constants = 0
     for term in topological((end,)):
         if term in inside:
             if term.op not in OPERATORS and term.op != "Out":
@@ -82,8 +86,8 @@ def _drawn(end: Term, cut: Mapping[Term, str]) -> str:
             operands = [None if i is None else made[i] for i in term.inputs]
             made[term] = term.over(operands)
         elif term.is_constant:
-            constants += 1
-            made[term] = Term.of("Var", (), {"name": f"w{constants}"}, term.types)
+            name = constants.setdefault(term, f"w{len(constants) + 1}")
+            made[term] = Term.of("Var", (), {"name": name}, term.types)
         elif term in cut or term.op == "Var":
             name = cut[term] if term in cut else _word(str(term.attr("name")))
             made[term] = Term.of("Var", (), {"name": name}, term.types)
