@@ -157,7 +157,7 @@ def _proof(result: Result) -> Iterator[str]:
         classes = result.numerics if result.numerics == "exact" else f"{result.numerics} or stricter"
         yield (
             f"proven: {counted(p.rules, 'rule')} at {counted(p.signatures, 'signature')} ({classes});"
-            f" the kernel replayed {counted(p.steps, 'step')} at {counted(p.places, 'place')}, equal regions once"
+            f" the kernel replayed {counted(p.steps, 'step')}, in regions that stand at {counted(p.places, 'place')}"
         )
     if result.error_factor is not None and result.rules:
         yield f"proven: the bound on rounding errors is at most {result.error_factor:.3g} times the original's"
