@@ -65,8 +65,9 @@ def test_optimizes_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
     arguments = ("model.onnx", "-o", "fast.onnx", "--ep", "cpu", "--budget", "20", "--json", *untimed)
     without = ended(scripts / "optimize", *arguments, cwd=away)
     assert without.returncode == 2 and not (away / "fast.onnx").exists()
-    assert without.stderr.startswith("error: no ONNX Runtime is installed: pip install 'superopt[cpu]'")
-    assert without.stderr.count("\n") == 1
+    *progress, last = without.stderr.splitlines()  # on a busy machine there is progress
+    assert last.startswith("error: no ONNX Runtime is installed: pip install 'superopt[cpu]'")
+    assert all(line.endswith(" ...") for line in progress)
     run(*install, f"{wheel}[cpu]", cwd=away)
     result = json.loads(run(scripts / "optimize", *arguments, cwd=away))
     assert result["changed"], result
