@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
+import onnx
 
 from superopt.ir.dim import Atom, Dim, Size, Sizes, symbol
 from superopt.ir.types import TensorType
@@ -24,6 +25,7 @@ Emit: TypeAlias = Callable[[str, Sequence[str], dict[str, int]], str]
 
 _FIRST_SHAPE_WITH_RANGE = 15  # opset
 _FIRST_MOD = 10  # opset
+_INTEGER = onnx.AttributeProto.INT
 
 
 class SizeArithmetic:
@@ -40,6 +42,12 @@ class SizeArithmetic:
         for axis, size in enumerate(shape):
             if isinstance(size, Dim):
                 self._places.setdefault(size, (name, axis, len(shape)))
+
+    def reuse(self, node: onnx.NodeProto) -> None:
+        """Record a node of the model: one that is asked for later and computes the same is not written."""
+        if not node.domain and len(node.output) == 1 and all(a.type == _INTEGER for a in node.attribute):
+            attributes = sorted((a.name, a.i) for a in node.attribute)
+            self._made.setdefault((node.op_type, *node.input, *attributes), node.output[0])
 
     def vector(self, sizes: Sequence[Size]) -> str:
         """Return the name of a list of integers that has these values. Raises ModelError if a size is not available."""

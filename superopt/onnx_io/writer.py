@@ -253,6 +253,7 @@ class _Writer:
                     node.name = self.node_name(note.name)
             else:
                 node.name = self.node_name(f"{node.op_type}_{outputs[0]}")
+            self.sizes.reuse(node)
         self.nodes.extend(made)
         for name, type in zip(outputs, term.types, strict=False):
             if name:

@@ -97,7 +97,7 @@ class InputSizes:
         for total in inner:
             beside = {axis for axes in self._axes.values() if total in axes for axis in axes}
             others = [dimension for dimension in inner if dimension not in beside]
-            sums: list[tuple[str | int, ...]] = [*combinations(others, 2), *((other, 1) for other in others)]
+            sums: list[tuple[int | str, ...]] = [*combinations(others, 2), *((other, 1) for other in others)]
             for summands in sums:
                 found = copy.copy(self)
                 found.open = {dimension: is_first for dimension, is_first in self.open.items() if dimension != total}

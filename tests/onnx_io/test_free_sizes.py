@@ -125,6 +125,19 @@ def test_arithmetic_on_shapes_is_written_once() -> None:
     assert [n.op_type for n in written.graph.node if n.op_type in ("Shape", "Concat")] == ["Shape", "Concat"]
 
 
+def test_a_node_of_the_model_that_computes_a_size_is_not_written_again() -> None:
+    """A BERT of free sizes had two nodes Shape of the same input: its own, and the one for the mask's Expand."""
+    b, s = symbol("b"), symbol("s")
+    x = var("x", tensor(b, s, 6))
+    shape = Term.of("Shape", (x,), {}, (tensor(3, dtype="int64"),))
+    outputs = [shape, term("Reshape", term("Neg", flat(x, b, s)), shape=(b, s, 6))]
+    written = write_model(new_model(outputs, opset=14))
+    assert [n.op_type for n in written.graph.node].count("Shape") == 1
+    made = session(written).run(None, {"x": np.ones((2, 5, 6), np.float32)})
+    assert made[0].tolist() == [2, 5, 6]
+    assert made[-1].shape == (2, 5, 6)
+
+
 # Target shapes of x[b, s, 6], and the first opset that can write them.
 TARGETS: list[tuple[int, Callable[[Size, Size], tuple[Size, ...]]]] = [
     (7, lambda b, s: (b, s, 2, 3)),
