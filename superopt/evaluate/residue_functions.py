@@ -8,7 +8,6 @@ are random increasing functions with the same symmetries; no other equations hol
 
 from __future__ import annotations
 
-import math
 import zlib
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -16,7 +15,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from superopt.evaluate.residues import HALF, Array, P, inverse, negative, power, rank, residue, scaled
+from superopt.evaluate.residues import HALF, Array, P, inverse, negative, power, rank, scaled
 
 __all__ = ["FUNCTIONS", "PRIMITIVE_ROOT", "below_zero", "exp", "hard", "log", "pseudo_random"]
 
@@ -226,5 +225,4 @@ FUNCTIONS: Mapping[str, Callable[..., Array]] = {
     "real_remainder": _real_remainder,
     **{f"saturate_to_{dtype}": lambda x: x for dtype in ("int8", "uint8", "int16", "uint16")},  # in their range
     "interpolation_weight": _interpolation_weight,
-    "pi": lambda: np.full((), residue(math.pi), dtype=np.uint64),
 }
