@@ -65,6 +65,5 @@ WIDE: tuple[Family, ...] = (
         elements=100,
         variation="elementwise",
         wave=3,
-        optional=True,
     ),
 )
