@@ -65,5 +65,6 @@ WIDE: tuple[Family, ...] = (
         elements=100,
         variation="elementwise",
         wave=3,
+        optional=True,
     ),
 )
