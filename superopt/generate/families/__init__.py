@@ -11,6 +11,7 @@ from superopt.generate.families.batched import BATCHED
 from superopt.generate.families.borders import BORDERS
 from superopt.generate.families.commuting import COMMUTING
 from superopt.generate.families.conv import CONV_FAMILIES
+from superopt.generate.families.copies import COPIES
 from superopt.generate.families.definitions import DEFINITIONS
 from superopt.generate.families.elementwise import ELEMENTWISE
 from superopt.generate.families.filtering import FILTERING
@@ -38,6 +39,7 @@ from superopt.generate.families.shifted import SHIFTED
 from superopt.generate.families.spread import SPREAD
 from superopt.generate.families.strides import STRIDES
 from superopt.generate.families.taso import TASO
+from superopt.generate.families.truth import TRUTH
 from superopt.generate.families.wide import WIDE
 from superopt.generate.families.windows import WINDOWS
 from superopt.generate.families.written import WRITTEN
@@ -58,7 +60,9 @@ FAMILIES: tuple[Family, ...] = (
     *SCALAR,
     *POINTWISE,
     *COMMUTING,
+    *TRUTH,
     *SPREAD,
+    *COPIES,
     *PRODUCTS,
     *WINDOWS,
     *DEFINITIONS,

@@ -42,7 +42,6 @@ SCALAR: tuple[Family, ...] = (
         (*unary("Neg Relu"), *binary("Add Max Min")),
         runtime=3,
         variation="elementwise",
-        optional=True,
     ),
     # Powers with constant exponents: roots, reciprocals and squares.
     Family(
@@ -70,7 +69,6 @@ SCALAR: tuple[Family, ...] = (
         runtime=2,
         constants=(zeros(),),
         variation="elementwise",
-        optional=True,
     ),
     # Sums and products of five operators: distributivity on larger graphs.
     Family(
