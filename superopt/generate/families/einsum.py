@@ -125,20 +125,20 @@ def _elementwise(left: str, right: str, result: str) -> Family:
 
 
 def _outer(left: str, right: str) -> Family:
-    """Return the family of all products of an element of one operand and an element of the other."""
-    place = tuple(range(-len(right), 0))
+    """Return the family of all products of an element of one operand and an element of the other: columns by a row."""
     return _family(
         (*inputs("x", _shape(left)), *inputs("y", _shape(right))),
         f'Einsum[equation="{_written(left, right, result=left + right)}"](x, y)',
-        *axes("Unsqueeze", place, slots=("x",)),
-        *binary("Mul", slots=("Unsqueeze", "y")),
-        runtime=2,
+        *axes("Unsqueeze", (-1,), slots=("x",)),
+        *axes("Unsqueeze", (-2,), slots=("y",), made="Row"),
+        Use("MatMul", {}, (2,), ("Unsqueeze", "Row")),
+        runtime=3,
     )
 
 
 EINSUM: tuple[Family, ...] = (
     *(_product(*orders) for orders in (*_PLAIN, *_STACKED, *_ROWS, *_HEADS, *_OTHER)),
-    *(_outer(*pair) for pair in (("i", "j"), ("bi", "j"), ("bhi", "j"), ("b", "ij"))),
+    *(_outer(left, "j") for left in ("i", "bi", "bhi")),
     *(
         _alone(operand, result)
         for operand, result in (
