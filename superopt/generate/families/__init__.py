@@ -13,6 +13,7 @@ from superopt.generate.families.commuting import COMMUTING
 from superopt.generate.families.conv import CONV_FAMILIES
 from superopt.generate.families.copies import COPIES
 from superopt.generate.families.definitions import DEFINITIONS
+from superopt.generate.families.einsum import EINSUM
 from superopt.generate.families.elementwise import ELEMENTWISE
 from superopt.generate.families.filtering import FILTERING
 from superopt.generate.families.fused import FUSED
@@ -22,9 +23,11 @@ from superopt.generate.families.layout import LAYOUT
 from superopt.generate.families.linear import LINEAR
 from superopt.generate.families.matrix import MATRIX
 from superopt.generate.families.normalization import NORMALIZATION
+from superopt.generate.families.places import PLACES
 from superopt.generate.families.pointwise import POINTWISE
 from superopt.generate.families.pool import POOL
 from superopt.generate.families.products import PRODUCTS
+from superopt.generate.families.quantized import QUANTIZED
 from superopt.generate.families.rearrange import REARRANGE
 from superopt.generate.families.recurrent import RECURRENT
 from superopt.generate.families.reductions import REDUCTIONS
@@ -64,6 +67,9 @@ FAMILIES: tuple[Family, ...] = (
     *SPREAD,
     *COPIES,
     *PRODUCTS,
+    *PLACES,
+    *EINSUM,
+    *QUANTIZED,
     *WINDOWS,
     *DEFINITIONS,
     *REDUCTIONS,
