@@ -81,8 +81,8 @@ def _sin(x: Array) -> Array:
 
 
 def _cos(x: Array) -> Array:
-    """Return a pseudo-random function with f(0) = 1, in place of cos. The prover has no other law of cos."""
-    return np.where(x == 0, np.uint64(1), pseudo_random(x, "Cos"))
+    """Return a pseudo-random function with f(-x) = f(x) and f(0) = 1, in place of cos."""
+    return np.where(x == 0, np.uint64(1), pseudo_random(np.minimum(x, _P - x), "Cos"))
 
 
 def sigmoid(x: Array) -> Array:

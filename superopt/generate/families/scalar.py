@@ -61,6 +61,14 @@ SCALAR: tuple[Family, ...] = (
         constants=(ones(),),
         variation="elementwise",
     ),
+    # Extrema of one, two and three numbers.
+    Family(
+        "scalar",
+        inputs("x y z", (2, 2)),
+        tuple(Use(op, arities=(1, 2, 3), slots=(f"*!{other}",)) for op, other in (("Max", "Min"), ("Min", "Max"))),
+        runtime=2,
+        variation="elementwise",
+    ),
     # Clip as Relu, Max and Min, and nested Clips.
     Family(
         "scalar",
