@@ -15,6 +15,7 @@ from superopt.generate.families.definitions import DEFINITIONS
 from superopt.generate.families.einsum import EINSUM
 from superopt.generate.families.elementwise import ELEMENTWISE
 from superopt.generate.families.filtering import FILTERING
+from superopt.generate.families.forms import FORMS
 from superopt.generate.families.fused import FUSED
 from superopt.generate.families.grouped import GROUPED
 from superopt.generate.families.images import IMAGES
@@ -88,4 +89,5 @@ FAMILIES: tuple[Family, ...] = (
     *TASO,
     *WIDE,
     *WRITTEN,
+    *FORMS,
 )
