@@ -16,6 +16,7 @@ from superopt.generate.families.definitions import DEFINITIONS
 from superopt.generate.families.einsum import EINSUM
 from superopt.generate.families.elementwise import ELEMENTWISE
 from superopt.generate.families.filtering import FILTERING
+from superopt.generate.families.forms import FORMS
 from superopt.generate.families.fused import FUSED
 from superopt.generate.families.grouped import GROUPED
 from superopt.generate.families.images import IMAGES
@@ -92,4 +93,5 @@ FAMILIES: tuple[Family, ...] = (
     *TASO,
     *WIDE,
     *WRITTEN,
+    *FORMS,
 )
