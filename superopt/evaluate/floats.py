@@ -97,7 +97,6 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "erf": _erf,
     "sin": np.sin,
     "cos": np.cos,
-    "pi": lambda: math.pi,
     "floor": np.floor,
     "round": np.rint,
     "truncated_quotient": _truncated_quotient,

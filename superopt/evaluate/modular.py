@@ -14,7 +14,7 @@ order               residues are numbers between -P/2 and P/2: Relu, Max, Clip, 
 Exp, Log, Sqrt      powers of a primitive root, their exponents, and powers with exponent (P + 1) / 4
                     (`residue_functions`)
 Sigmoid, Tanh, Erf  random increasing functions with f(-x) = -f(x), and 1 - f(x) for Sigmoid: they commute with Max
-Sin, Cos            random functions with sin(-x) = -sin(x), sin(0) = 0 and cos(0) = 1
+Sin, Cos            random functions with sin(-x) = -sin(x), cos(-x) = cos(x), sin(0) = 0 and cos(0) = 1
 Floor, Ceil, Round  of residue / 3, because on whole numbers they would be the identity
 all others          their definitions, with the functions above; `modular_fast` has the exceptions
 """

@@ -4,7 +4,7 @@ The exceptions. Each one preserves equations that the generator should find:
     HardSigmoid   Clip to 0 ... 1 maps almost any sample to 0 or 1, so all graphs would look alike. Another increasing
                   function is used in place of Clip
     Elu, Celu     exp(x) - 1 is replaced by a function with negative values, so that Relu(Elu(x)) = Relu(x) holds
-    Gelu          its factors, such as sqrt(2 / pi), are irrational, and are read as residues of their values
+    Gelu          its factors, such as the root of 1/2, are read as residues of their values
     LogSoftmax    is computed as the logarithm of Softmax: exponents are equal modulo P - 1, not modulo P
 
 A kernel gets stacked operands (None: absent), their shapes, the attributes and the shape of the output.
@@ -53,10 +53,10 @@ def _celu(x: Array, attrs: Attrs) -> Array:
 
 
 def _gelu(x: Array, attrs: Attrs) -> Array:
-    """Return x * (1 + erf(x / sqrt(2))) / 2, or x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2."""
+    """Return x * (1 + erf(x / sqrt(2))) / 2, or x * (1 + tanh(a * (x + b * x^3))) / 2 with the definition's numbers."""
     if attrs["approximate"] == "tanh":
-        cubic = scaled(_times(_times(x, x), x), residue(0.044715))
-        curve = tanh(scaled(added(x, cubic), residue(math.sqrt(2 / math.pi))))
+        cubic = scaled(_times(_times(x, x), x), residue(0.044714998453855515))
+        curve = tanh(scaled(added(x, cubic), residue(0.7978845834732056)))
     else:
         curve = erf(scaled(x, residue(math.sqrt(0.5))))
     return _times(x, scaled(added(curve, np.uint64(1)), residue(0.5)))

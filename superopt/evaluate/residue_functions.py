@@ -8,7 +8,6 @@ are random increasing functions with the same symmetries; no other equations hol
 
 from __future__ import annotations
 
-import math
 import zlib
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -16,7 +15,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from superopt.evaluate.residues import HALF, Array, P, inverse, negative, power, rank, residue, scaled
+from superopt.evaluate.residues import HALF, Array, P, inverse, negative, power, rank, scaled
 
 __all__ = ["FUNCTIONS", "PRIMITIVE_ROOT", "below_zero", "exp", "hard", "log", "pseudo_random"]
 
@@ -82,8 +81,8 @@ def _sin(x: Array) -> Array:
 
 
 def _cos(x: Array) -> Array:
-    """Return a pseudo-random function with f(0) = 1, in place of cos. The prover has no other law of cos."""
-    return np.where(x == 0, np.uint64(1), pseudo_random(x, "Cos"))
+    """Return a pseudo-random function with f(-x) = f(x) and f(0) = 1, in place of cos."""
+    return np.where(x == 0, np.uint64(1), pseudo_random(np.minimum(x, _P - x), "Cos"))
 
 
 def sigmoid(x: Array) -> Array:
@@ -226,5 +225,4 @@ FUNCTIONS: Mapping[str, Callable[..., Array]] = {
     "real_remainder": _real_remainder,
     **{f"saturate_to_{dtype}": lambda x: x for dtype in ("int8", "uint8", "int16", "uint16")},  # in their range
     "interpolation_weight": _interpolation_weight,
-    "pi": lambda: np.full((), residue(math.pi), dtype=np.uint64),
 }

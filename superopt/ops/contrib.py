@@ -104,7 +104,7 @@ _fused(
     'BiasGelu(x, bias) = Gelu[approximate="none"](Add(x, bias))',
     shape=_biased, elementwise=True,
 )  # fmt: skip
-# The operator's page rounds sqrt(2 / pi) and its product with 0.044715 to six digits.
+# The operator's page rounds the numbers to six digits.
 _fused(
     "FastGelu", 1, 2, "",
     'FastGelu(x) = Gelu[approximate="tanh"](x)',

@@ -44,12 +44,12 @@ Definition: TypeAlias = Callable[[Algebra, list[Any], Mapping[str, Any], Sizes, 
 
 
 def number(g: Algebra, value: Any) -> Any:
-    """Return an attribute as a scalar. A constant of an equation may also be a size or "pi"."""
+    """Return an attribute as a scalar. A constant of an equation may also be a size."""
     if isinstance(value, AttrVar):
         return g.real(value.name)
     if isinstance(value, Dim):
         return g.size(value)
-    return g.apply("pi") if value == "pi" else g.constant(Fraction(value))
+    return g.constant(Fraction(value))
 
 
 def negative(g: Algebra, value: Any) -> Any:

@@ -8,7 +8,7 @@ must be absent. The first equation that fits is used. The right side is a term o
 operator with fewer operands or simpler attributes. It extends the notation of rules:
 
 - an attribute's name stands for its value, in attributes (`axis=axis`) and as a scalar operand (`Mul(alpha, x)`);
-- a number is a scalar operand with exactly the written value: `2`, `1/6`, `0.044715`, `pi`;
+- a number is a scalar operand with exactly the written value: `2`, `1/6`, `0.5`;
 - `x.rank` is the number of axes of an operand; a size (`x.shape[0]`) may be a scalar operand;
 - in a list, `range(a, b)` stands for a, a + 1, ..., b - 1, and `x.shape[2:]` for the sizes of x from axis 2 on;
 - `(y, z)` are the outputs of an operator that has several;
@@ -86,7 +86,7 @@ class _EquationReader(Reader):
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self._numbers: frozenset[str] = frozenset({"pi"})
+        self._numbers: frozenset[str] = frozenset()
 
     def equation(self, operator: Operator) -> Equation:
         name, attrs, inputs = self.application()
@@ -231,8 +231,6 @@ def _value(value: Any, env: Mapping[str, Attr]) -> Attr:
                 items.append(_value(item, env))
         return tuple(items)
     if isinstance(value, AttrVar):
-        if value.name == "pi":
-            return "pi"
         return env[value.name]
     if isinstance(value, Dim):
         sizes = sizes_in(env, symbols_of(value))

@@ -157,11 +157,14 @@ composite(
     "HardSigmoid(x) = Clip[bound_low=0.0, bound_high=1.0](Add(Mul(alpha, x), beta))",
     dtype=floats,
 )  # fmt: skip
+# The page of Gelu-20 has the numbers sqrt(2 / pi) and 0.044715; its function body has float32 numbers. These are the
+# float32 numbers nearest to both, 0.7978845834732056 and 0.044714998453855515: exporters store them, and ONNX Runtime's
+# kernels multiply by them.
 composite(
     "Gelu", 1, 1, "approximate=none",
     'Gelu[approximate="none"](x) = Mul(Mul(0.5, x), Add(1, Erf(Div(x, Sqrt(2)))))',
-    'Gelu[approximate="tanh"](x) = Mul(Mul(0.5, x), Add(1, Tanh(Mul(Sqrt(Div(2, pi)), y))))'
-    " where y = Add(x, Mul(0.044715, Mul(x, Mul(x, x))))",
+    'Gelu[approximate="tanh"](x) = Mul(Mul(0.5, x), Add(1, Tanh(Mul(6693141/8388608, y))))'
+    " where y = Add(x, Mul(12003091/268435456, Mul(x, Mul(x, x))))",
     dtype=floats,
 )  # fmt: skip
 

@@ -101,7 +101,6 @@ FUNCTIONS: Mapping[str, Callable[..., float]] = {
     "erf": _within(5, math.erf),
     "sin": math.sin,
     "cos": math.cos,
-    "pi": lambda: math.pi,
     "truncate": _truncate,  # towards zero
     "floor": _floor,
     "round": _round,  # to the nearest integer, halves to even

@@ -48,8 +48,9 @@ REPRESENTS: Mapping[str, frozenset[str]] = {
 FROM_REAL: Mapping[str, str] = {name.replace("to_", "from_real_to_"): name for name in INTEGERS}
 # Functions from a real to the nearest integer of a type; the wrapping to the same type.
 SATURATING: Mapping[str, str] = {name.replace("to_", "saturate_to_"): name for name in INTEGERS}
-# f(-x) = -f(x)
-ODD = frozenset({"tanh", "erf", "sin"})
+# f(-x) = -f(x); halves are rounded to even, which has no sign
+ODD = frozenset({"tanh", "erf", "sin", "round", "truncate"})
+_EVEN = frozenset({"cos"})  # f(-x) = f(x)
 # Functions whose values are integers.
 _WHOLE = frozenset({"floor", "round", "truncate", "truncated_quotient", *INTEGERS, *FROM_REAL, *SATURATING})
 # Functions that are not defined for all reals. Divisions of integers need no obligation here: the prover lets no right
@@ -116,9 +117,10 @@ def apply(g: SumAlgebra, function: str, *arguments: SumOfProducts) -> SumOfProdu
             return (Product(1 / only.coefficient, inverse),)
         if function in _AT_ZERO and not argument:
             return g.constant(_AT_ZERO[function]) if _AT_ZERO[function] else ()
-        if function in ODD and len(argument) == 1 and argument[0].coefficient < 0:
+        if function in ODD | _EVEN and len(argument) == 1 and argument[0].coefficient < 0:
             minus: SumOfProducts = (Product(-ONE),)
-            return g.multiply(minus, apply(g, function, g.multiply(minus, argument)))
+            opposite = apply(g, function, g.multiply(minus, argument))
+            return g.multiply(minus, opposite) if function in ODD else opposite
         if only is not None:
             known = _of_one(g, function, only)
             if known is not None:
@@ -149,8 +151,11 @@ def _by_exp(g: SumAlgebra, function: str, x: SumOfProducts) -> SumOfProducts:
 
 
 def _power(g: SumAlgebra, base: SumOfProducts, exponent: SumOfProducts) -> SumOfProducts:
-    """x**n by multiplication for small n, x**(n/2) by roots; other exponents stay as `power`."""
+    """x**n by multiplication for small n, x**(n/2) by roots, exp(x)**y = exp(x * y); others stay as `power`."""
     number = number_in(exponent)
+    factor = only_factor(base)
+    if number is None and isinstance(factor, Apply) and factor.function == "exp":
+        return apply(g, "exp", g.multiply(factor.arguments[0], exponent))
     if number is None or (2 * number).denominator != 1 or abs(number) > 4:
         return single(Apply("power", (base, exponent)))
     twice = int(abs(2 * number))

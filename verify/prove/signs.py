@@ -30,7 +30,7 @@ __all__ = ["Signs"]
 
 ONE = Fraction(1)
 # Functions with positive values only, and functions with values strictly between two bounds.
-_POSITIVE = frozenset({"exp", "sigmoid", "pi"})
+_POSITIVE = frozenset({"exp", "sigmoid"})
 _BETWEEN = {"sigmoid": (0, 1), "tanh": (-1, 1), "erf": (-1, 1)}
 
 # Decides equality of two factors under assumptions.

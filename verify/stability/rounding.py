@@ -347,7 +347,7 @@ def _own_roundings(
 # Functions x -> x^p, by p
 _POWERS = {"sqrt": Fraction(1, 2), "reciprocal": ONE}
 # Functions of integers, and those that ONNX defines as selections.
-_EXACT = frozenset({"floor", "round", "truncate", "truncated_quotient", "pi"})
+_EXACT = frozenset({"floor", "round", "truncate", "truncated_quotient"})
 
 # x - x = 0 and x / x = 1 are exact in floating point, whatever the error of x.
 _EXACT_OF_EQUALS = frozenset({"Sub", "Div"})

@@ -92,6 +92,8 @@ class Evaluator:
         shape = _shape(term)
         if term.op == "Var":
             return self.variable(str(term.attr("name")), shape)
+        if 0 in shape:
+            return np.zeros((SAMPLES, *shape), np.uint64)
         attrs: Mapping[str, Any] = dict(term.attrs)
         if term.op in CLOSED_FORM:
             return np.broadcast_to(compute(term.op, [], [], attrs, shape), (SAMPLES, *shape))

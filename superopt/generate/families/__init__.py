@@ -11,9 +11,12 @@ from superopt.generate.families.batched import BATCHED
 from superopt.generate.families.borders import BORDERS
 from superopt.generate.families.commuting import COMMUTING
 from superopt.generate.families.conv import CONV_FAMILIES
+from superopt.generate.families.copies import COPIES
 from superopt.generate.families.definitions import DEFINITIONS
+from superopt.generate.families.einsum import EINSUM
 from superopt.generate.families.elementwise import ELEMENTWISE
 from superopt.generate.families.filtering import FILTERING
+from superopt.generate.families.forms import FORMS
 from superopt.generate.families.fused import FUSED
 from superopt.generate.families.grouped import GROUPED
 from superopt.generate.families.images import IMAGES
@@ -21,9 +24,11 @@ from superopt.generate.families.layout import LAYOUT
 from superopt.generate.families.linear import LINEAR
 from superopt.generate.families.matrix import MATRIX
 from superopt.generate.families.normalization import NORMALIZATION
+from superopt.generate.families.places import PLACES
 from superopt.generate.families.pointwise import POINTWISE
 from superopt.generate.families.pool import POOL
 from superopt.generate.families.products import PRODUCTS
+from superopt.generate.families.quantized import QUANTIZED
 from superopt.generate.families.rearrange import REARRANGE
 from superopt.generate.families.recurrent import RECURRENT
 from superopt.generate.families.reductions import REDUCTIONS
@@ -38,6 +43,7 @@ from superopt.generate.families.shifted import SHIFTED
 from superopt.generate.families.spread import SPREAD
 from superopt.generate.families.strides import STRIDES
 from superopt.generate.families.taso import TASO
+from superopt.generate.families.truth import TRUTH
 from superopt.generate.families.wide import WIDE
 from superopt.generate.families.windows import WINDOWS
 from superopt.generate.families.written import WRITTEN
@@ -58,8 +64,13 @@ FAMILIES: tuple[Family, ...] = (
     *SCALAR,
     *POINTWISE,
     *COMMUTING,
+    *TRUTH,
     *SPREAD,
+    *COPIES,
     *PRODUCTS,
+    *PLACES,
+    *EINSUM,
+    *QUANTIZED,
     *WINDOWS,
     *DEFINITIONS,
     *REDUCTIONS,
@@ -82,4 +93,5 @@ FAMILIES: tuple[Family, ...] = (
     *TASO,
     *WIDE,
     *WRITTEN,
+    *FORMS,
 )

@@ -97,7 +97,6 @@ ACTIVATION: tuple[Family, ...] = (
             elements=48,
             variation="layout",
             split_axes=(-1,),
-            optional="Clip" in functions,
         )
         for functions in _GROUPS
     ),

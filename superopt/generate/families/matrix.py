@@ -66,6 +66,5 @@ MATRIX: tuple[Family, ...] = (
         runtime=5,
         variation="matrix",
         wave=2,
-        optional=True,
     ),
 )

@@ -286,7 +286,6 @@ NORMALIZATION: tuple[Family, ...] = (
         folded=(2, 4, 0),
         elements=48,
         variation="",
-        optional=True,
     ),
     # Selected rows of layers and sums: the selection may come first.
     Family(

@@ -5,7 +5,6 @@ A repetition costs least after elementwise operators. A Reshape costs nothing at
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from superopt.generate.families.usual import ELEMENTWISE_OPS, GEMM, LAYER
@@ -158,7 +157,6 @@ _SHAPES: tuple[Family, ...] = (
         ),
         runtime=4,
         elements=105,
-        optional=True,
     ),
     # Averages over the pixels of an image, or over the flattened row of pixels.
     _family(
@@ -322,6 +320,4 @@ _PADDING: tuple[Family, ...] = tuple(
     for pads in ((0, 0, 1, 1, 0, 0, 1, 1), (0, 0, 0, 0, 0, 0, 1, 1))
 )
 
-# Families whose rules rarely match are optional.
-_RARE = tuple(replace(family, optional=True) for family in (*_RARELY, *_PADDING))
-REARRANGE: tuple[Family, ...] = (*_SHAPES, *_REPETITIONS, *_ENLARGED, *_RARE)
+REARRANGE: tuple[Family, ...] = (*_SHAPES, *_REPETITIONS, *_ENLARGED, *_RARELY, *_PADDING)

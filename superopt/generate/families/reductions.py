@@ -75,7 +75,6 @@ REDUCTIONS: tuple[Family, ...] = (
         runtime=2,
         elements=120,
         variation="axes",
-        optional=True,
     ),
     # Reductions of sums, maxima and concatenated values.
     Family(
@@ -91,7 +90,6 @@ REDUCTIONS: tuple[Family, ...] = (
         runtime=3,
         shapes=frozenset({(3, 5), (3, 10), (6, 5), (3, 1), (6, 1)}),
         variation="axes",
-        optional=True,
     ),
     # Reductions across the axis of a Concat, and Transpose.
     Family(
@@ -105,7 +103,6 @@ REDUCTIONS: tuple[Family, ...] = (
         runtime=3,
         shapes=frozenset({(3, 5), (5, 3), (3, 10), (3, 1), (1, 3), (1, 5), (5, 1), (1, 10), (3, 2)}),
         variation="axes",
-        optional=True,
     ),
     # Norms and logarithmic sums, written out.
     Family(
@@ -133,7 +130,6 @@ REDUCTIONS: tuple[Family, ...] = (
         ),
         runtime=3,
         variation="axes",
-        optional=True,
     ),
     # Sums of products with weights: the sum may be taken of the weights.
     Family(

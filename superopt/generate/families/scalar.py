@@ -42,7 +42,6 @@ SCALAR: tuple[Family, ...] = (
         (*unary("Neg Relu"), *binary("Add Max Min")),
         runtime=3,
         variation="elementwise",
-        optional=True,
     ),
     # Powers with constant exponents: roots, reciprocals and squares.
     Family(
@@ -62,6 +61,14 @@ SCALAR: tuple[Family, ...] = (
         constants=(ones(),),
         variation="elementwise",
     ),
+    # Extrema of one, two and three numbers.
+    Family(
+        "scalar",
+        inputs("x y z", (2, 2)),
+        tuple(Use(op, arities=(1, 2, 3), slots=(f"*!{other}",)) for op, other in (("Max", "Min"), ("Min", "Max"))),
+        runtime=2,
+        variation="elementwise",
+    ),
     # Clip as Relu, Max and Min, and nested Clips.
     Family(
         "scalar",
@@ -70,7 +77,6 @@ SCALAR: tuple[Family, ...] = (
         runtime=2,
         constants=(zeros(),),
         variation="elementwise",
-        optional=True,
     ),
     # Sums and products of five operators: distributivity on larger graphs.
     Family(

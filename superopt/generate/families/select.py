@@ -7,7 +7,6 @@ A selection saves most before elementwise operators.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 from superopt.generate.families.usual import ELEMENTWISE_OPS, GEMM, LAYER, ONE_ROW_FUNCTION
@@ -217,5 +216,4 @@ _RARELY: tuple[Family, ...] = (
     ),
 )
 
-# Families whose rules rarely match are optional.
-SELECT: tuple[Family, ...] = (*_SELECTIONS, *(replace(family, optional=True) for family in _RARELY))
+SELECT: tuple[Family, ...] = (*_SELECTIONS, *_RARELY)

@@ -60,7 +60,6 @@ STRIDES: tuple[Family, ...] = (
         runtime=3,
         shapes=_BOTH,
         variation="conv",
-        optional=True,
     ),
     # A stride after a pooling: taken by the pooling.
     Family(

@@ -1,8 +1,8 @@
-"""The grammar of normalizations as exporters write them out, which is longer than a window of a model. Data only.
+"""The grammar of functions as exporters write them out, which is longer than a window of a model. Data only.
 
 With y = x - mean(x), older exporters write y / sqrt(mean(y^2) + e) * g + h: with Pow or a product for the square, a
-quotient or the product with a reciprocal, and with or without g and h. Each form is one rule (see
-`conjectures.written_functions`).
+quotient or the product with a reciprocal, and with or without g and h. Gelu by tanh is x/2 * (1 + tanh(a (x + b x^3)))
+with its numbers in several places. Each form is one rule (see `conjectures.written_functions`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,11 @@ __all__ = ["WRITTEN"]
 _ROWS, _EPSILON = inputs("x", (2, 4, 6)), 0.125
 _SCALE, _BIAS = inputs("g", (6,), "g", True), inputs("h", (6,), "h", True)
 _WAVE = 7  # with the functions that windows write out
+_VALUES = inputs("x", (2, 4))
+# Half, a and b of Gelu: sqrt(2 / pi) and 0.044715 in float32.
+_HALF, _OUTER, _CUBIC = (
+    f"ConstantOfShape[shape=[], value={value}]" for value in (0.5, 0.7978845834732056, 0.044714998453855515)
+)
 
 
 def _mean(x: str) -> str:
@@ -60,7 +65,23 @@ def _root_mean_square(quotient: str) -> Family:
     return _family(f"Mul({quotient}, g)", f"RMSNormalization[axis=-1, epsilon={_EPSILON}](x, g)", *_ROWS, *_SCALE)
 
 
+def _tanh_gates() -> tuple[str, ...]:
+    """Return 1 + tanh(a (x + b x^3)) in each form."""
+    cubes = "Pow(x, ConstantOfShape[shape=[], value=3.0])", "Mul(x, Mul(x, x))"
+    arguments = (
+        *(f"Mul({_OUTER}, Add(x, Mul({_CUBIC}, {cube})))" for cube in cubes),
+        f"Mul(Mul({_OUTER}, x), Add(Ones[shape=[]], Mul(Mul({_CUBIC}, x), x)))",
+    )
+    return tuple(f"Add(Ones[shape=[]], Tanh({argument}))" for argument in arguments)
+
+
+def _tanh_gelu(gate: str) -> tuple[Family, ...]:
+    products = f"Mul(Mul({_HALF}, x), {gate})", f"Mul({_HALF}, Mul(x, {gate}))", f"Mul(x, Mul({_HALF}, {gate}))"
+    return tuple(_family(product, 'Gelu[approximate="tanh"](x)', *_VALUES) for product in products)
+
+
 WRITTEN: tuple[Family, ...] = (
     *(family for quotient in _quotients(f"Sub(x, {_mean('x')})") for family in _layer(quotient)),
     *map(_root_mean_square, _quotients("x")),
+    *(family for gate in _tanh_gates() for family in _tanh_gelu(gate)),
 )

@@ -27,6 +27,7 @@ from superopt.generate.minimise.cost import EnumerationCost, cost
 from superopt.ir.infer import OPERATORS
 from superopt.ir.rule import Rule
 from superopt.ir.term import CLOSED_FORM, Term, topological
+from superopt.ops.meaning import NoSemantics
 from superopt.properties import lists_numbers
 
 __all__ = ["Minimiser"]
@@ -180,7 +181,11 @@ class Minimiser:
     def _cost(self, terms: tuple[Term, ...], weights: frozenset[str]) -> EnumerationCost:
         found = self._costs.get((terms, weights))
         if found is None:
-            found = self._costs[terms, weights] = cost(terms, weights)
+            try:
+                found = cost(terms, weights)
+            except NoSemantics:  # of an operator at these element types: nothing is proven about it
+                found = EnumerationCost(math.inf, math.inf)
+            self._costs[terms, weights] = found
         return found
 
 
