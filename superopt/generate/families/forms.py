@@ -14,10 +14,9 @@ __all__ = ["FORMS"]
 
 _X, _SLOPES = inputs("x", (2, 4, 6)), inputs("s", (6,), "s", True)
 _WAVE = 7  # with the functions that windows write out
-_SLOPE = 0.125
 # The float32 numbers nearest to 0.01, 0.1, 0.2 and 0.3.
 _SLOPES_OF_MODELS = (0.009999999776482582, 0.10000000149011612, 0.20000000298023224, 0.30000001192092896)
-_ZERO = "ConstantOfShape[shape=[], value=0.0]"
+_ZERO = "Zeros[shape=[]]"  # as a model's number 0 is read
 
 
 def _number(value: float) -> str:
@@ -54,18 +53,13 @@ FORMS: tuple[Family, ...] = (
     ),
     # The larger of two multiples. That holds up to a slope of 1, so slopes are literals: those that models have.
     *(_family(f"Max(x, Mul(x, {_number(slope)}))", f"LeakyRelu[alpha={slope}](x)", *_X) for slope in _SLOPES_OF_MODELS),
-    # A choice by the sign, and both parts.
+    # A choice by the sign.
     *(
-        _family(form, f"LeakyRelu[alpha={_SLOPE}](x)", *_X)
+        _family(form, "PRelu(x, s)", *_X, *_SLOPES)
         for form in (
-            f"Where(Less(x, {_ZERO}), Mul(x, {_number(_SLOPE)}), x)",
-            f"Where(Greater(x, {_ZERO}), x, Mul(x, {_number(_SLOPE)}))",
-            f"Where(GreaterOrEqual(x, {_ZERO}), x, Mul(x, {_number(_SLOPE)}))",
-            *(
-                f"Add({positive}, Mul({negative}, {_number(_SLOPE)}))"
-                for positive in _POSITIVE
-                for negative in _NEGATIVE
-            ),
+            f"Where(Less(x, {_ZERO}), Mul(x, s), x)",
+            f"Where(Greater(x, {_ZERO}), x, Mul(x, s))",
+            f"Where(GreaterOrEqual(x, {_ZERO}), x, Mul(x, s))",
         )
     ),
     _family(f"Add(Mul(Tanh(Mul(x, {_HALF})), {_HALF}), {_HALF})", "Sigmoid(x)", *_X),
