@@ -75,3 +75,10 @@ def test_a_variable_depends_on_its_name_shape_and_seed_only() -> None:
     a = make("Neg", (var("a", TensorType("float", (2, 2))),))
     assert Evaluator(0).key(a) == Evaluator(0).key(a)
     assert Evaluator(0).key(a) != Evaluator(1).key(a)
+
+
+def test_a_part_without_elements_is_computed_without_its_definition() -> None:
+    """Tile reads places modulo the size of its operand, here 0."""
+    x = var("x", TensorType("float", (2, 3)))
+    empty = make("Slice", (x,), {"axes": (1,), "starts": (1,), "ends": (1,), "steps": (1,)})
+    assert Evaluator(0).value(make("Tile", (empty,), {"repeats": (1, 2)})).shape == (SAMPLES, 2, 0)
