@@ -2,8 +2,7 @@
 parts. Data only.
 
 PRelu is max(x, 0) + s * min(x, 0), LeakyRelu with a slope s of at most 1 is max(x, s * x), and Sigmoid is
-tanh(x / 2) / 2 + 1 / 2. Each form is one rule (see `conjectures.written_functions`). HardSwish in terms of
-min(max(x + 3, 0), 6) is left out: near -3, the operator's own equation loses digits that this form keeps.
+tanh(x / 2) / 2 + 1 / 2. Each form is one rule (see `conjectures.written_functions`).
 """
 
 from __future__ import annotations
