@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["counted", "duration"]
+__all__ = ["counted", "duration", "time_left"]
 
 
 def counted(number: int, noun: str) -> str:
@@ -17,3 +17,8 @@ def duration(seconds: float) -> str:
         if whole >= size:
             return f"{whole // size} {name} {whole % size // part} {small}"
     return f"{whole} s"
+
+
+def time_left(elapsed_s: float, done: int, total: int) -> str:
+    """Return the expected time for the rest of `total` equal parts, of which one at least is `done`."""
+    return f"about {duration(elapsed_s * (total - done) / done)} left"

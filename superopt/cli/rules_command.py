@@ -14,7 +14,7 @@ from superopt.cli.click_commands import Group, near_names
 from superopt.cli.file_names import Integer, RulesName, shown_rules
 from superopt.cli.rank_command import rank_command
 from superopt.cli.terminal import NEGATIVE, ProgressLines, one_line_errors
-from superopt.wording import duration
+from superopt.wording import time_left
 
 if TYPE_CHECKING:
     from superopt.generate.derive import Consequence
@@ -168,14 +168,16 @@ def matrix_command(paths: tuple[Path, ...], steps: int, prove: bool, as_json: bo
     done, total, begun = 0, len(paths) * sum(map(len, columns)), time.monotonic()
     with ProgressLines() as progress:
         for path, deriver in zip(paths, derivers, strict=True):
-            derived.append([])
+            counts: list[int] = []
             for asked in columns:
-                derived[-1].append(0)
+                found = 0
                 for one in asked:
-                    derived[-1][-1] += consequence_of(deriver, *one, steps).outcome == DERIVED
+                    found += consequence_of(deriver, *one, steps).outcome == DERIVED
                     done += 1
-                    left = duration((time.monotonic() - begun) * (total - done) / done)
-                    progress(f"deriving from {shown_rules(path)}: {done} of {total} derivations, about {left} left")
+                    left = time_left(time.monotonic() - begun, done, total)
+                    progress(f"deriving from {shown_rules(path)}: {done} of {total} derivations, {left}")
+                counts.append(found)
+            derived.append(counts)
     if as_json:
         sets = [{"path": shown_rules(path), "rules": len(asked)} for path, asked in zip(paths, columns, strict=True)]
         head = {"schema_version": SCHEMA_VERSION, "kernel": kernel_hash(), "steps": steps}

@@ -10,7 +10,7 @@ import click
 
 from superopt.cli.file_names import Integer, RulesName
 from superopt.cli.terminal import NEGATIVE, ProgressLines, errors, one_line_errors
-from superopt.wording import counted, duration
+from superopt.wording import counted, time_left
 
 if TYPE_CHECKING:
     from superopt.cli.proving import RuleReport
@@ -64,9 +64,8 @@ def verify_command(paths: tuple[Path, ...], jobs: int, as_json: bool, solver: st
         begun = time.monotonic()
         for report in prove_all(todo, jobs):
             reports.append(report)
-            done, rest = len(reports), len(todo) - len(reports)
-            left = duration((time.monotonic() - begun) * rest / done)
-            progress(f"proving: {done} of {counted(len(todo), 'rule')}, about {left} left, {report.file}")
+            left = time_left(time.monotonic() - begun, len(reports), len(todo))
+            progress(f"proving: {len(reports)} of {counted(len(todo), 'rule')}, {left}, {report.file}")
             if not as_json:
                 click.echo("\n".join(lines(report)))
     if as_json:

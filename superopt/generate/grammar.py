@@ -24,6 +24,7 @@ __all__ = [
     "inputs",
     "unary",
     "binary",
+    "with_values",
     "concat",
     "transpose",
     "splits",
@@ -32,6 +33,7 @@ __all__ = [
     "dirac",
     "zeros",
     "ones",
+    "number",
     "axes",
     "reshape",
     "gather",
@@ -221,6 +223,11 @@ def binary(names: str, **kinds: Any) -> tuple[Use, ...]:
     return tuple(Use(name, **kinds) for name in names.split())
 
 
+def with_values(op: str, name: str, *values: Any, slots: tuple[str, ...] = ("*",), **others: Any) -> tuple[Use, ...]:
+    """Return an operator of one operand with each value of an attribute, and the same other attributes."""
+    return tuple(Use(op, {name: value, **others}, (1,), slots) for value in values)
+
+
 def concat(*axes: int, **kinds: Any) -> tuple[Use, ...]:
     """Return Concat of two operands along each axis."""
     return tuple(Use("Concat", {"axis": axis}, **kinds) for axis in axes)
@@ -266,6 +273,11 @@ def zeros(*shape: int) -> Constant:
 def ones(*shape: int) -> Constant:
     """Return a tensor of ones."""
     return ("Ones", {"shape": shape})
+
+
+def number(value: float) -> Constant:
+    """Return one real number."""
+    return ("ConstantOfShape", {"shape": (), "value": value})
 
 
 def axes(op: str, *axes: tuple[int, ...], **kinds: Any) -> tuple[Use, ...]:

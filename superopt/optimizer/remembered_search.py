@@ -80,9 +80,8 @@ def _conditions(request: SearchRequest) -> str:
     options, model, target = request.options, request.model, request.target
     chosen = [getattr(options, name) for name in ("alpha", "effort", "budget_s", "cost", "numerics", "domains", "seed")]
     device = request.device or device_of(target.device)
-    if (
-        options.device is None and device.measured
-    ):  # a later run measures the kinds of kernels that this one had no time for
+    if options.device is None and device.measured:
+        # A later run measures the kinds of kernels that this one had no time for.
         device = replace(device, name="", overhead=0.0, slower={}, starts={})
     sizes = [sorted(one.items()) for one in request.all_sizes]
     rules = [rule.id for rule in request.rules]

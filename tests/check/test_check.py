@@ -47,31 +47,6 @@ def test_a_mutation_is_different(name: str) -> None:
     assert answer.difference is not None and answer.parting is not None
 
 
-def test_sides_that_differ_in_a_weight_alone_look_different() -> None:
-    """Nothing is known of the last operator, and no runtime has it, so the models cannot be told apart by running."""
-
-    def product(seed: int) -> onnx.ModelProto:
-        nodes = [
-            node("MatMul", ["x", "w"], ["h"]),
-            node("MatMul", ["h", "v"], ["m"]),
-            node("Unknown", ["m"], ["y"], domain="mine"),
-        ]
-        constants = [("w", weights(4, 4, seed=seed)), ("v", weights(4, 4, seed=9))]
-        made = model(nodes, [floats("x", 2, 4)], [floats("y", 2, 4)], constants)
-        made.opset_import.append(onnx.helper.make_opsetid("mine", 1))
-        return made
-
-    pairs = checked(product(0), product(1), seconds=3.0).unproven
-    (pair,) = (one for one in pairs if "MatMul" in one.left_graph)
-    assert pair.left_graph != pair.right_graph
-
-
-def test_random_numbers_are_the_reason_why_nothing_is_proven() -> None:
-    drawn = model([node("RandomNormalLike", ["x"], ["y"])], [floats("x", 4)], [floats("y", 4)])
-    answer = checked(drawn, drawn, seconds=3.0)
-    assert (answer.verdict, [pair.reason for pair in answer.unproven]) == (UNKNOWN, ["it draws random numbers"])
-
-
 def test_the_pair_where_models_part_is_the_mutated_operator() -> None:
     mutant = network()
     MUTATIONS["one weight"](mutant)

@@ -220,8 +220,16 @@ def minimiser(*rules: str) -> Minimiser:
     return made
 
 
-def equation(text: str) -> GroundEquation:
-    return GroundEquation(*sides(text, {v.name: tensor(*v.shape) for v in MATRICES.variables}), MATRICES)
+def equation(text: str, family: Family = MATRICES) -> GroundEquation:
+    types = {v.name: tensor(*v.shape, dtype=v.dtype) for v in family.variables}
+    return GroundEquation(*sides(text, types), family)
+
+
+def test_a_graph_without_a_meaning_is_on_no_path() -> None:
+    """Einsum has no meaning for integers of 8 bits, as no runtime computes it."""
+    integers = Family("f", (Variable("a", (2, 3), "a", dtype="int8"),), (), 2)
+    asked = equation(f"{T}({T}(a)) = Neg(Neg(a))", integers)
+    assert not minimiser(f'{T}(a) = Einsum[equation="ab->ba"](a)').derivable(asked)
 
 
 def test_a_merge_of_products_is_kept_though_both_halves_follow() -> None:

@@ -99,7 +99,7 @@ def test_pages_on_runs_that_timed_nothing_claim_nothing() -> None:
 
 
 def test_a_heading_counts_what_is_drawn() -> None:
-    """What outputs share counts once, and so does an operator of several outputs."""
+    """An operator counts once, also if several outputs share it, or if it has several outputs."""
     left, right = "(Add(Exp(x), y), Mul(Exp(x), y))", "(Split[axis=0, split=n](t).0, Split[axis=0, split=n](t).1)"
     page = render_run(json.loads(_run(rules=[RuleUse("0123456789ab", left, right, 1)]).to_json()))
     assert re.search(r"<h3>(Exp|Add|Mul), (Exp|Add|Mul), (Exp|Add|Mul) <span class=.equals.>→</span> Split <", page)

@@ -24,6 +24,7 @@ from superopt.generate.grammar import (
     splits,
     transpose,
     unary,
+    with_values,
     zeros,
 )
 
@@ -34,11 +35,6 @@ _REDUCTIONS = "|".join(f"Reduce{name}" for name in _REDUCED.split())
 _FUNCTIONS = "Neg Abs Exp Log Sqrt Relu Tanh Sigmoid Reciprocal"
 _BINARY = "Add Sub Mul Div Max Min"
 _SHAPE, _CUBE = (4, 6), (2, 3, 4)
-
-
-def _one(op: str, name: str, *values: Any, slots: tuple[str, ...] = ("*",), **more: Any) -> tuple[Use, ...]:
-    """Return an operator of one operand with each value of an attribute."""
-    return tuple(Use(op, {name: value, **more}, (1,), slots) for value in values)
 
 
 def _family(variables: tuple[Variable, ...], uses: tuple[Use, ...], runtime: int = 2, **kinds: Any) -> Family:
@@ -52,12 +48,12 @@ def _movers(*slots: str) -> dict[str, tuple[Use, ...]]:
         "Slice": slices(-1, slots=slots)[:1] + slices(-2, slots=slots)[1:],
         "Split": splits(-1, slots=slots)[:1],
         "Gather": (*gather(-1, (2, 0), slots=slots), *gather(-2, 1, slots=slots)),
-        "Pad": _one("Pad", "pads", (0, 1, 0, 2), (1, 0, 0, 0), slots=slots, value=0.0),
-        "Tile": _one("Tile", "repeats", (1, 2), (3, 1), slots=slots),
+        "Pad": with_values("Pad", "pads", (0, 1, 0, 2), (1, 0, 0, 0), slots=slots, value=0.0),
+        "Tile": with_values("Tile", "repeats", (1, 2), (3, 1), slots=slots),
         "Unsqueeze": axes("Unsqueeze", (-1,), (-3,), slots=slots),
         "Reshape": reshape((24,), (3, 8), slots=slots),
-        "Flatten": _one("Flatten", "axis", 0, slots=slots),
-        "Trilu": _one("Trilu", "k", 0, slots=slots, upper=1),
+        "Flatten": with_values("Flatten", "axis", 0, slots=slots),
+        "Trilu": with_values("Trilu", "k", 0, slots=slots, upper=1),
     }
 
 
@@ -138,8 +134,8 @@ COMMUTING: tuple[Family, ...] = (
         (
             *(use for kind, uses in _movers("*").items() if kind not in ("Pad", "Trilu") for use in uses),
             *unary("Exp Tanh Relu Abs Neg Sqrt Floor Sigmoid Erf Log", slots=("*!Cast",)),
-            *_one("Clip", "bound_low", 0.0, bound_high=6.0, slots=("*!Cast",)),
-            *_one("Cast", "to", "double", "int64", "bool", slots=("x|" + "|".join(_movers("*")),)),
+            *with_values("Clip", "bound_low", 0.0, bound_high=6.0, slots=("*!Cast",)),
+            *with_values("Cast", "to", "double", "int64", "bool", slots=("x|" + "|".join(_movers("*")),)),
         ),
     ),
     # Added zeros and functions of one number.
@@ -172,17 +168,17 @@ COMMUTING: tuple[Family, ...] = (
     _family(
         inputs("x", _SHAPE),
         (
-            *_one("Slice", "axes", (-1,), starts=(0,), ends=(6,), steps=(1,)),
-            *_one("Slice", "axes", (-1,), starts=(0,), ends=(6,), steps=(2,)),
-            *_one("Slice", "axes", (-1,), starts=(1,), ends=(3,), steps=(1,)),
-            *_one("Slice", "axes", (-2, -1), starts=(1, 2), ends=(3, 6), steps=(1, 1)),
+            *with_values("Slice", "axes", (-1,), starts=(0,), ends=(6,), steps=(1,)),
+            *with_values("Slice", "axes", (-1,), starts=(0,), ends=(6,), steps=(2,)),
+            *with_values("Slice", "axes", (-1,), starts=(1,), ends=(3,), steps=(1,)),
+            *with_values("Slice", "axes", (-2, -1), starts=(1, 2), ends=(3, 6), steps=(1, 1)),
             *gather(-1, (0, 2, 4), (1, 2), 1, (0,)),
-            *_one("Expand", "shape", _SHAPE),
-            *_one("Tile", "repeats", (1, 1), (1, 2), (2, 1)),
-            *_one("Pad", "pads", (0, 0, 0, 0), (0, 0, 0, 2), value=0.0),
-            *_one("Pad", "pads", (0, 0, 0, 0), value=1.0),
-            *_one("Cast", "to", "float"),
-            *_one("Flatten", "axis", 1),
+            *with_values("Expand", "shape", _SHAPE),
+            *with_values("Tile", "repeats", (1, 1), (1, 2), (2, 1)),
+            *with_values("Pad", "pads", (0, 0, 0, 0), (0, 0, 0, 2), value=0.0),
+            *with_values("Pad", "pads", (0, 0, 0, 0), value=1.0),
+            *with_values("Cast", "to", "float"),
+            *with_values("Flatten", "axis", 1),
             Use("Split", {"axis": -1, "split": (6,)}, (1,), index=0),
             Use("Concat", {"axis": -1}, (1, 2)),
             *axes("Squeeze", (-1,)),
@@ -194,8 +190,8 @@ COMMUTING: tuple[Family, ...] = (
     _family(
         (*inputs("x", (4, 1)), *inputs("r", (1, 6))),
         (
-            *_one("Expand", "shape", (4, 6), (4, 3), (2, 4, 6)),
-            *_one("Tile", "repeats", (1, 6), (4, 1), (1, 3)),
+            *with_values("Expand", "shape", (4, 6), (4, 3), (2, 4, 6)),
+            *with_values("Tile", "repeats", (1, 6), (4, 1), (1, 3)),
             *unary("Exp Relu"),
             *binary("Add Mul"),
             *reduce("Sum Max Mean", (-1,), 1, "*"),
@@ -208,8 +204,8 @@ COMMUTING: tuple[Family, ...] = (
     _family(
         (*inputs("x y", (4, 4)), *inputs("s", ())),
         (
-            *_one("Trilu", "upper", 0, 1, k=0),
-            *_one("Trilu", "upper", 1, k=1),
+            *with_values("Trilu", "upper", 0, 1, k=0),
+            *with_values("Trilu", "upper", 1, k=1),
             *transpose((1, 0)),
             *binary("Add Sub", slots=("x|y|Trilu", "x|y|Trilu")),
             *binary("Mul", slots=("x|y|Trilu", "s")),
@@ -220,7 +216,7 @@ COMMUTING: tuple[Family, ...] = (
     _family(
         inputs("x y", (4, 4)),
         (
-            *_one("Trilu", "upper", 0, 1, k=0, slots=("x|y|Add|Sub|Mul",)),
+            *with_values("Trilu", "upper", 0, 1, k=0, slots=("x|y|Add|Sub|Mul",)),
             *binary("Add Sub Mul", slots=("x|y|Trilu", "x|y|Trilu")),
         ),
         runtime=3,
@@ -229,8 +225,8 @@ COMMUTING: tuple[Family, ...] = (
     _family(
         (*inputs("x", _SHAPE), *inputs("c", (4, 1)), *inputs("s", ())),
         (
-            *_one("Softmax", "axis", -1, slots=("x|Add|Sub|Neg",)),
-            *_one("LogSoftmax", "axis", -1, slots=("x|Add|Sub|Neg",)),
+            *with_values("Softmax", "axis", -1, slots=("x|Add|Sub|Neg",)),
+            *with_values("LogSoftmax", "axis", -1, slots=("x|Add|Sub|Neg",)),
             *unary("Exp Log", slots=("x|Softmax|LogSoftmax|ReduceSum",)),
             *reduce("Sum LogSumExp Max", (-1,), 1, "x|Exp|Softmax"),
             *binary("Add", slots=("x", "c|s")),

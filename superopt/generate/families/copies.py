@@ -7,7 +7,6 @@ from __future__ import annotations
 from typing import Any
 
 from superopt.generate.grammar import (
-    Constant,
     Family,
     Use,
     Variable,
@@ -16,11 +15,14 @@ from superopt.generate.grammar import (
     concat,
     gather,
     inputs,
+    ones,
     reduce,
     reshape,
     slices,
     transpose,
     unary,
+    with_values,
+    zeros,
 )
 
 __all__ = ["COPIES"]
@@ -33,17 +35,9 @@ def _family(variables: tuple[Variable, ...], *uses: Use, runtime: int = 2, **kin
     return Family("copies", variables, uses, runtime, **{"variation": "", "reals": True, "elements": 96, **kinds})
 
 
-def _one(op: str, name: str, *values: Any, slots: tuple[str, ...] = ("*",), **more: Any) -> tuple[Use, ...]:
-    return tuple(Use(op, {name: value, **more}, (1,), slots) for value in values)
-
-
-def _filled(op: str, *shape: int) -> Constant:
-    return (op, {"shape": shape})
-
-
 def _turned(axis: int, size: int, *slots: str) -> tuple[Use, ...]:
     """Return the Slice that reads an axis of this size from its end."""
-    return _one("Slice", "axes", (axis,), starts=(size - 1,), ends=(-1,), steps=(-1,), slots=slots)
+    return with_values("Slice", "axes", (axis,), starts=(size - 1,), ends=(-1,), steps=(-1,), slots=slots)
 
 
 COPIES: tuple[Family, ...] = (
@@ -51,18 +45,18 @@ COPIES: tuple[Family, ...] = (
     _family(
         inputs("x", _COLUMN),
         *concat(-1, slots=("x|Expand", "x|Expand")),
-        *_one("Expand", "shape", (4, 2), (4, 3), (4, 5), slots=("x",)),
-        *_one("Tile", "repeats", (1, 2), (1, 3), (1, 5), slots=("x",)),
-        *_one("Slice", "axes", (-1,), starts=(1,), ends=(3,), steps=(1,), slots=("Expand|Tile",)),
+        *with_values("Expand", "shape", (4, 2), (4, 3), (4, 5), slots=("x",)),
+        *with_values("Tile", "repeats", (1, 2), (1, 3), (1, 5), slots=("x",)),
+        *with_values("Slice", "axes", (-1,), starts=(1,), ends=(3,), steps=(1,), slots=("Expand|Tile",)),
         runtime=3,
     ),
     _family(
         (*inputs("x", _COLUMN), *inputs("r", _ROW)),
-        *_one("Expand", "shape", _SHAPE, (6, 4), slots=("x|r|Transpose",)),
+        *with_values("Expand", "shape", _SHAPE, (6, 4), slots=("x|r|Transpose",)),
         *transpose((1, 0), slots=("x|r|Expand",)),
         *binary("Mul", slots=("x|r", "Ones")),
         *binary("Add", slots=("x|r", "Zeros")),
-        constants=(_filled("Ones", *_SHAPE), _filled("Zeros", *_SHAPE)),
+        constants=(ones(*_SHAPE), zeros(*_SHAPE)),
     ),
     # A row or matrix that is repeated along a new axis, and stacked with itself.
     *(
@@ -70,11 +64,11 @@ COPIES: tuple[Family, ...] = (
             inputs("x", shape),
             *axes("Unsqueeze", (-1 - len(shape),), slots=("x",)),
             *concat(-1 - len(shape), slots=("Unsqueeze", "Unsqueeze")),
-            *_one("Expand", "shape", (2, *shape), slots=("x|Unsqueeze",)),
-            *_one("Tile", "repeats", (2, *(1 for _ in shape)), slots=("Unsqueeze",)),
+            *with_values("Expand", "shape", (2, *shape), slots=("x|Unsqueeze",)),
+            *with_values("Tile", "repeats", (2, *(1 for _ in shape)), slots=("Unsqueeze",)),
             *binary("Add", slots=("x", "Zeros")),
             runtime=3,
-            constants=(_filled("Zeros", 2, *shape),),
+            constants=(zeros(2, *shape),),
         )
         for shape in ((6,), _SHAPE)
     ),
@@ -83,13 +77,13 @@ COPIES: tuple[Family, ...] = (
         inputs("x", ()),
         *reshape((1, 1), (1,), slots=("x",)),
         *axes("Unsqueeze", (-1,), slots=("x",)),
-        *_one("Expand", "shape", _SHAPE, (6,), slots=("x|Reshape|Unsqueeze",)),
+        *with_values("Expand", "shape", _SHAPE, (6,), slots=("x|Reshape|Unsqueeze",)),
     ),
     # Repeated operands of elementwise operators, which broadcast.
     _family(
         (*inputs("a", _SHAPE), *inputs("r", _ROW), *inputs("x", _COLUMN), *inputs("v", (6,))),
-        *_one("Tile", "repeats", (4, 1), slots=("r",)),
-        *_one("Tile", "repeats", (1, 6), slots=("x",)),
+        *with_values("Tile", "repeats", (4, 1), slots=("r",)),
+        *with_values("Tile", "repeats", (1, 6), slots=("x",)),
         *axes("Unsqueeze", (-2,), slots=("v",)),
         *binary("Add Sub Mul Div Max Min", slots=("a", "r|x|v|Tile|Unsqueeze")),
         *binary("Sub Div", slots=("r|x|v|Tile|Unsqueeze", "a")),
@@ -101,8 +95,8 @@ COPIES: tuple[Family, ...] = (
             inputs("x", _SHAPE),
             *_turned(axis, _SHAPE[axis], "x|Slice|CumSum|Neg|Relu|Exp"),
             *(use for keepdims in (0, 1) for use in reduce(f"{_SUMS} Prod", (axis,), keepdims, "x|Slice")),
-            *_one("CumSum", "axis", axis, slots=("x|Slice",), exclusive=0, reverse=0),
-            *_one("CumSum", "axis", axis, slots=("x|Slice",), exclusive=0, reverse=1),
+            *with_values("CumSum", "axis", axis, slots=("x|Slice",), exclusive=0, reverse=0),
+            *with_values("CumSum", "axis", axis, slots=("x|Slice",), exclusive=0, reverse=1),
             *unary("Neg Relu Exp", slots=("x|Slice",)),
             runtime=3,
         )
@@ -144,15 +138,15 @@ COPIES: tuple[Family, ...] = (
     *(
         _family(
             inputs("x", shape),
-            *axes("Squeeze", *({(place,) for place in ones} | {tuple(ones)}), slots=("x|Transpose",)),
+            *axes("Squeeze", *squeezed, slots=("x|Transpose",)),
             *transpose((0, 2, 3, 1), (0, 3, 1, 2), (0, 2, 1, 3), slots=("x",)),
             *reshape((0, -1), slots=("x|Transpose|Squeeze",)),
             *reshape(*shapes, slots=("x",)),
         )
-        for shape, ones, shapes in (
-            ((4, 6, 1, 1), (-2, -1), ((4, 1, 1, 6), (4, 1, 6, 1))),
-            ((4, 1, 3, 2), (-3,), ((4, 3, 1, 2), (4, 3, 2, 1))),
-            ((4, 3, 2, 1), (-1,), ((4, 3, 1, 2), (4, 1, 3, 2))),
+        for shape, squeezed, shapes in (
+            ((4, 6, 1, 1), ((-2, -1), (-1,), (-2,)), ((4, 1, 1, 6), (4, 1, 6, 1))),
+            ((4, 1, 3, 2), ((-3,),), ((4, 3, 1, 2), (4, 3, 2, 1))),
+            ((4, 3, 2, 1), ((-1,),), ((4, 3, 1, 2), (4, 1, 3, 2))),
         )
     ),
     # Selected rows that are joined again, in one list.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from superopt.generate.grammar import Constant, Family, Use, Variable, binary, inputs, ones, unary, zeros
+from superopt.generate.grammar import Family, Use, Variable, binary, inputs, number, ones, unary, zeros
 
 __all__ = ["POINTWISE"]
 
@@ -21,10 +21,6 @@ _TRUE, _CHOSEN = "c|d|Not|And|Or", "x|y|z|Where|Neg|Abs|Relu|Add|Mul|Max"
 _APPLIED, _COMBINED = "x|y|Neg|Abs|Reciprocal|Sqrt|Exp|Log|Relu", "x|y|Add|Sub|Mul|Div|Max|Min"
 
 _SIGNED, _LOGIC = "x|Sign|Abs|Relu|Neg", "c|d|Not|And|Or|Xor"
-
-
-def _number(value: float) -> Constant:
-    return ("ConstantOfShape", {"shape": (), "value": value})
 
 
 def _clip(low: float, high: float) -> Use:
@@ -74,7 +70,7 @@ POINTWISE: tuple[Family, ...] = (
             *binary("Add Mul", slots=("x", "x")),
             Use("Pow", slots=("x|Exp|Sqrt|Abs", _SMALL)),
         ),
-        constants=(zeros(), ones(), _number(2.0), _number(0.5), _number(-1.0)),
+        constants=(zeros(), ones(), number(2.0), number(0.5), number(-1.0)),
     ),
     # Powers as products.
     _family(
@@ -84,7 +80,7 @@ POINTWISE: tuple[Family, ...] = (
             *binary("Mul", slots=("x|Mul|Sqrt", "x|Mul|Sqrt")),
             Use("Pow", slots=("x", _SMALL)),
         ),
-        constants=(_number(2.0), _number(3.0), _number(4.0), _number(-2.0), _number(-0.5), _number(1.5)),
+        constants=(number(2.0), number(3.0), number(4.0), number(-2.0), number(-0.5), number(1.5)),
         runtime=3,
     ),
     # Logic.
@@ -164,7 +160,7 @@ POINTWISE: tuple[Family, ...] = (
             *unary("Neg", slots=("x|Clip",)),
             *binary("Max Min", slots=("x|Max|Min|Neg|Clip", "ConstantOfShape|Ones")),
         ),
-        constants=(_number(-1.0), ones()),
+        constants=(number(-1.0), ones()),
     ),
     # Powers, roots and multiples of exponentials and logarithms.
     _family(
@@ -173,7 +169,7 @@ POINTWISE: tuple[Family, ...] = (
             *unary("Exp Log Sqrt Reciprocal Neg", slots=("x|Mul|Pow|Exp|Log|Sqrt",)),
             *binary("Mul Pow", slots=("x|Exp|Log|Sqrt|Reciprocal|Pow", "ConstantOfShape")),
         ),
-        constants=(_number(0.5), _number(3.0), _number(2.0), _number(-0.5)),
+        constants=(number(0.5), number(3.0), number(2.0), number(-0.5)),
     ),
     # Two numbers by their extrema, sum, difference and product.
     _family(
@@ -185,7 +181,7 @@ POINTWISE: tuple[Family, ...] = (
             Use("Mul", slots=("Add|Sub|Abs", "ConstantOfShape")),
         ),
         runtime=3,
-        constants=(_number(0.5),),
+        constants=(number(0.5),),
     ),
     # A number by its sign and its absolute value.
     _family(
@@ -210,7 +206,7 @@ POINTWISE: tuple[Family, ...] = (
             *unary("Neg", slots=("x|y|z",)),
             *binary(_COMPARISONS, slots=("x|y|z|Add|Sub|Neg", "x|y|z|Add|Sub|Neg|Zeros|ConstantOfShape")),
         ),
-        constants=(zeros(), _number(1.5)),
+        constants=(zeros(), number(1.5)),
     ),
     _family(
         inputs("x y z", _SHAPE),
@@ -247,7 +243,7 @@ POINTWISE: tuple[Family, ...] = (
     _family(
         inputs("n m", _SHAPE, dtype="int64"),
         (*unary("Neg Abs Sign"), *binary("Add Sub Mul Max Min")),
-        constants=(ones(), _number(2.0)),
+        constants=(ones(), number(2.0)),
     ),
     # Activations by exponentials.
     _family(
@@ -262,7 +258,7 @@ POINTWISE: tuple[Family, ...] = (
             *binary("Div Sub", slots=("Exp|x|Softplus|Ones", "Add|Softplus")),
         ),
         runtime=4,
-        constants=(ones(), _number(2.0)),
+        constants=(ones(), number(2.0)),
     ),
     # Rectifiers by each other.
     _family(
@@ -277,6 +273,6 @@ POINTWISE: tuple[Family, ...] = (
             *binary("Max Min", slots=("x", "Zeros")),
             *binary("Sub", slots=("Exp", "Ones")),
         ),
-        constants=(zeros(), ones(), _number(0.25)),
+        constants=(zeros(), ones(), number(0.25)),
     ),
 )

@@ -17,6 +17,7 @@ from superopt.generate.grammar import (
     slices,
     transpose,
     unary,
+    with_values,
     zeros,
 )
 
@@ -29,10 +30,6 @@ def _family(variables: tuple[Variable, ...], uses: tuple[Use, ...], runtime: int
     return Family("products", variables, uses, runtime, **{"variation": "matrix", "reals": True, **kinds})
 
 
-def _one(op: str, name: str, *values: Any, slots: tuple[str, ...], **more: Any) -> tuple[Use, ...]:
-    return tuple(Use(op, {name: value, **more}, (1,), slots) for value in values)
-
-
 _OF_ROWS, _OF_COLUMNS = ("x|MatMul",), ("y|MatMul",)
 
 PRODUCTS: tuple[Family, ...] = (
@@ -42,8 +39,8 @@ PRODUCTS: tuple[Family, ...] = (
         (
             *slices(-2, slots=_OF_ROWS)[1:],
             *gather(-2, (2, 0), 1, slots=_OF_ROWS),
-            *_one("Pad", "pads", (1, 0, 2, 0), slots=_OF_ROWS, value=0.0),
-            *_one("Tile", "repeats", (2, 1), slots=_OF_ROWS),
+            *with_values("Pad", "pads", (1, 0, 2, 0), slots=_OF_ROWS, value=0.0),
+            *with_values("Tile", "repeats", (2, 1), slots=_OF_ROWS),
             *reduce("Sum Mean", (-2,), 0, *_OF_ROWS),
             *reduce("Sum Mean", (-2,), 1, *_OF_ROWS),
             *axes("Unsqueeze", (-3,), slots=_OF_ROWS),
@@ -57,8 +54,8 @@ PRODUCTS: tuple[Family, ...] = (
         (
             *slices(-1, slots=_OF_COLUMNS)[1:],
             *gather(-1, (2, 0), 1, slots=_OF_COLUMNS),
-            *_one("Pad", "pads", (0, 1, 0, 2), slots=_OF_COLUMNS, value=0.0),
-            *_one("Tile", "repeats", (1, 2), slots=_OF_COLUMNS),
+            *with_values("Pad", "pads", (0, 1, 0, 2), slots=_OF_COLUMNS, value=0.0),
+            *with_values("Tile", "repeats", (1, 2), slots=_OF_COLUMNS),
             *reduce("Sum Mean", (-1,), 0, *_OF_COLUMNS),
             *reduce("Sum Mean", (-1,), 1, *_OF_COLUMNS),
             *unary("Neg", slots=_OF_COLUMNS),
@@ -69,8 +66,8 @@ PRODUCTS: tuple[Family, ...] = (
     _family(
         (*inputs("r", (1, 6)), *_RIGHT),
         (
-            *_one("Expand", "shape", (4, 6), (2, 1, 6), slots=("r",)),
-            *_one("Expand", "shape", (4, 5), (2, 1, 5), slots=("MatMul",)),
+            *with_values("Expand", "shape", (4, 6), (2, 1, 6), slots=("r",)),
+            *with_values("Expand", "shape", (4, 5), (2, 1, 5), slots=("MatMul",)),
             *binary("MatMul", slots=("r|Expand", "y")),
         ),
         variation="",
@@ -78,8 +75,8 @@ PRODUCTS: tuple[Family, ...] = (
     _family(
         (*_LEFT, *inputs("c", (6, 1))),
         (
-            *_one("Expand", "shape", (6, 5), slots=("c",)),
-            *_one("Expand", "shape", (4, 5), slots=("MatMul",)),
+            *with_values("Expand", "shape", (6, 5), slots=("c",)),
+            *with_values("Expand", "shape", (4, 5), slots=("MatMul",)),
             *binary("MatMul", slots=("x", "c|Expand")),
         ),
         variation="",

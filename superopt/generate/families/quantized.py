@@ -3,18 +3,24 @@ are converted: as integers they are a quarter of the bytes. Data only."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from superopt.generate.grammar import Family, Use, Variable, axes, concat, gather, inputs, reshape, slices, transpose
+from superopt.generate.grammar import (
+    Family,
+    Use,
+    Variable,
+    axes,
+    concat,
+    gather,
+    inputs,
+    reshape,
+    slices,
+    transpose,
+    with_values,
+)
 
 __all__ = ["QUANTIZED"]
 
 _SHAPE = (4, 6)
 _TYPES = ("int8", "uint8")
-
-
-def _one(op: str, name: str, *values: Any, slots: tuple[str, ...], **more: Any) -> tuple[Use, ...]:
-    return tuple(Use(op, {name: value, **more}, (1,), slots) for value in values)
 
 
 def _moves(*slots: str) -> tuple[tuple[Use, ...], ...]:
@@ -24,8 +30,8 @@ def _moves(*slots: str) -> tuple[tuple[Use, ...], ...]:
         gather(-1, (2, 0), 1, slots=slots),
         axes("Unsqueeze", (-1,), (-3,), slots=slots),
         reshape((24,), (3, 8), slots=slots),
-        _one("Expand", "shape", (2, 4, 6), slots=slots),
-        _one("Tile", "repeats", (1, 2), slots=slots),
+        with_values("Expand", "shape", (2, 4, 6), slots=slots),
+        with_values("Tile", "repeats", (1, 2), slots=slots),
         concat(-1, slots=slots),
     )
 

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import math
 
-from superopt.generate.grammar import Constant, Family, Use, binary, inputs, ones, unary, zeros
+from superopt.generate.grammar import Family, Use, binary, inputs, number, ones, unary, zeros
 
 __all__ = ["SCALAR"]
-
-
-def _number(value: float) -> Constant:
-    return ("ConstantOfShape", {"shape": (), "value": value})
 
 
 def _clip(low: float, high: float) -> Use:
@@ -49,7 +45,7 @@ SCALAR: tuple[Family, ...] = (
         inputs("x", (2, 2)),
         (*unary("Neg Reciprocal Sqrt"), *binary("Div Max Min"), Use("Pow", slots=("*", "ConstantOfShape|Ones"))),
         runtime=1,
-        constants=(ones(), zeros(), _number(2.0), _number(0.5), _number(-1.0)),
+        constants=(ones(), zeros(), number(2.0), number(0.5), number(-1.0)),
         variation="elementwise",
     ),
     # Interpolation between two values by 1 - t, as recurrent layers write it.

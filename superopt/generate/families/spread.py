@@ -19,6 +19,7 @@ from superopt.generate.grammar import (
     slices,
     transpose,
     unary,
+    with_values,
     zeros,
 )
 
@@ -31,11 +32,6 @@ _BINARY = "Add Sub Mul Div Max Min"
 
 def _or(*names: str) -> str:
     return "|".join(name for group in names for name in group.split())
-
-
-def _one(op: str, name: str, *values: Any, slots: tuple[str, ...] = ("*",), **more: Any) -> tuple[Use, ...]:
-    """Return an operator of one operand with each value of an attribute."""
-    return tuple(Use(op, {name: value, **more}, (1,), slots) for value in values)
 
 
 def _family(variables: tuple[Variable, ...], uses: tuple[Use, ...], runtime: int = 2, **kinds: Any) -> Family:
@@ -82,7 +78,7 @@ SPREAD: tuple[Family, ...] = (
     _family(
         inputs("x", (4, 1)),
         (
-            *_one("Expand", "shape", (4, 6), (2, 4, 6), slots=(_or("x", _FUNCTIONS),)),
+            *with_values("Expand", "shape", (4, 6), (2, 4, 6), slots=(_or("x", _FUNCTIONS),)),
             *unary(_FUNCTIONS, slots=("x|Expand",)),
         ),
         elements=48,
@@ -91,7 +87,7 @@ SPREAD: tuple[Family, ...] = (
     _family(
         (*inputs("x y", (4, 1)), *inputs("s", ())),
         (
-            *_one("Expand", "shape", (4, 6), slots=(_or("x y", _BINARY),)),
+            *with_values("Expand", "shape", (4, 6), slots=(_or("x y", _BINARY),)),
             *binary("Add Sub Mul Div", slots=("x|Expand", "y|s|Expand")),
             *binary("Max Min", slots=("x|Expand", "y|Expand")),
         ),
@@ -101,7 +97,7 @@ SPREAD: tuple[Family, ...] = (
     _family(
         (*inputs("x", (4, 1)), *inputs("r", (1, 6)), *inputs("v", (6,))),
         (
-            *_one("Expand", "shape", (4, 6), (2, 4, 6), (1, 6), (1, 4, 6)),
+            *with_values("Expand", "shape", (4, 6), (2, 4, 6), (1, 6), (1, 4, 6)),
             *_reductions("Sum Mean Max Min Prod", "Expand"),
             *_reductions("Sum Mean Max Min", "Expand", axis=-2),
             *slices(-1, -2),
@@ -122,10 +118,10 @@ SPREAD: tuple[Family, ...] = (
             *slices(-1, slots=(_SUMS,))[1:],
             *gather(-2, (2, 0), 1, slots=(f"x|{_SUMS}",)),
             *gather(-1, (2, 0), 1, slots=(_SUMS,)),
-            *_one("Pad", "pads", (1, 0, 2, 0), slots=(f"x|{_SUMS}",), value=0.0),
-            *_one("Pad", "pads", (1, 2), slots=(_SUMS,), value=0.0),
-            *_one("Tile", "repeats", (2, 1), slots=(f"x|{_SUMS}",)),
-            *_one("Tile", "repeats", (2,), slots=(_SUMS,)),
+            *with_values("Pad", "pads", (1, 0, 2, 0), slots=(f"x|{_SUMS}",), value=0.0),
+            *with_values("Pad", "pads", (1, 2), slots=(_SUMS,), value=0.0),
+            *with_values("Tile", "repeats", (2, 1), slots=(f"x|{_SUMS}",)),
+            *with_values("Tile", "repeats", (2,), slots=(_SUMS,)),
             *axes("Unsqueeze", (-3,), (-2,), slots=(f"x|{_SUMS}",)),
             *_reductions("Sum Mean Max Min Prod", _ROWS),
         ),
@@ -135,8 +131,8 @@ SPREAD: tuple[Family, ...] = (
     _family(
         inputs("x", _SHAPE),
         (
-            *_one("Pad", "pads", (0, 1, 0, 2), (0, 0, 0, 1), (0, 1, 0, 0), slots=("x",), value=0.0),
-            *_one("Tile", "repeats", (1, 2), slots=("x",)),
+            *with_values("Pad", "pads", (0, 1, 0, 2), (0, 0, 0, 1), (0, 1, 0, 0), slots=("x",), value=0.0),
+            *with_values("Tile", "repeats", (1, 2), slots=("x",)),
             *transpose((1, 0), slots=("x|Pad",)),
             *_reductions("Sum Max Min Mean L1 L2 SumSquare", "x|Pad|Tile|Transpose"),
             *_reductions("Sum Max Min Mean L1 L2 SumSquare", "x|Transpose", axis=-2),
@@ -154,7 +150,7 @@ SPREAD: tuple[Family, ...] = (
                     for over in others
                     for use in reduce("Sum Mean Max Min Prod L1 L2 SumSquare LogSumExp", over, 0, "x")
                 ),
-                *_one("Flatten", "axis", 1, slots=("x",)),
+                *with_values("Flatten", "axis", 1, slots=("x",)),
             ),
             elements=120,
             variation="",
@@ -188,8 +184,8 @@ SPREAD: tuple[Family, ...] = (
     _family(
         inputs("x", _SHAPE),
         (
-            *_one("CumSum", "axis", -1, -2, exclusive=0, reverse=0),
-            *_one("CumSum", "axis", -1, exclusive=0, reverse=1),
+            *with_values("CumSum", "axis", -1, -2, exclusive=0, reverse=0),
+            *with_values("CumSum", "axis", -1, exclusive=0, reverse=1),
             *transpose((1, 0)),
             *slices(-2, slots=("x|CumSum",))[1:],
             *slices(-1, slots=("x|CumSum",)),
@@ -216,15 +212,17 @@ SPREAD: tuple[Family, ...] = (
         _family(
             inputs("x", _SHAPE, dtype=dtype),
             (
-                *_one("Cast", "to", *others, slots=(_or("x", "Transpose Slice Gather Unsqueeze Reshape Concat"),)),
+                *with_values(
+                    "Cast", "to", *others, slots=(_or("x", "Transpose Slice Gather Unsqueeze Reshape Concat"),)
+                ),
                 *transpose((1, 0), slots=("x|Cast",)),
                 *slices(-1, slots=("x|Cast",))[1:],
                 *gather(-1, (2, 0), 1, slots=("x|Cast",)),
                 *axes("Unsqueeze", (-1,), slots=("x|Cast",)),
                 *reshape((-1,), (3, 8), (24,), slots=("x|Cast",)),
                 *concat(-1, slots=("x|Cast",)),
-                *_one("Expand", "shape", (2, 4, 6), slots=("x|Cast",)),
-                *_one("Tile", "repeats", (1, 2), slots=("x|Cast",)),
+                *with_values("Expand", "shape", (2, 4, 6), slots=("x|Cast",)),
+                *with_values("Tile", "repeats", (1, 2), slots=("x|Cast",)),
             ),
             elements=48,
             variation="layout",
@@ -240,8 +238,8 @@ SPREAD: tuple[Family, ...] = (
     _family(
         inputs("x", _SHAPE),
         (
-            *_one("Cast", "to", "double", slots=("x",)),
-            *_one("Cast", "to", "float", slots=("Cast|Neg|Abs|Relu|Transpose|Reshape|Slice|Unsqueeze",)),
+            *with_values("Cast", "to", "double", slots=("x",)),
+            *with_values("Cast", "to", "float", slots=("Cast|Neg|Abs|Relu|Transpose|Reshape|Slice|Unsqueeze",)),
             *unary("Neg Abs Relu", slots=("x|Cast",)),
             *transpose((1, 0), slots=("x|Cast",)),
             *reshape((-1,), (3, 8), slots=("x|Cast",)),
@@ -255,10 +253,10 @@ SPREAD: tuple[Family, ...] = (
     _family(
         inputs("x y", _SHAPE),
         (
-            *_one("Pad", "pads", (0, 0, 0, 3), (0, 3, 0, 0), (0, 3, 0, 2), slots=("x|y|Pad",), value=0.0),
+            *with_values("Pad", "pads", (0, 0, 0, 3), (0, 3, 0, 0), (0, 3, 0, 2), slots=("x|y|Pad",), value=0.0),
             *concat(-1, slots=("x|y|Zeros|Pad", "x|y|Zeros|Pad")),
-            *_one("Slice", "axes", (-1,), starts=(0,), ends=(6,), steps=(1,), slots=("Pad|Concat",)),
-            *_one("Slice", "axes", (-1,), starts=(3,), ends=(9,), steps=(1,), slots=("Pad|Concat",)),
+            *with_values("Slice", "axes", (-1,), starts=(0,), ends=(6,), steps=(1,), slots=("Pad|Concat",)),
+            *with_values("Slice", "axes", (-1,), starts=(3,), ends=(9,), steps=(1,), slots=("Pad|Concat",)),
         ),
         constants=(zeros(4, 3),),
         variation="",
@@ -268,16 +266,16 @@ SPREAD: tuple[Family, ...] = (
     _family(
         inputs("x", (5, 8)),
         (
-            *_one("Slice", "axes", (-1,), starts=(0,), ends=(8,), steps=(2,)),
-            *_one("Slice", "axes", (-1,), starts=(0,), ends=(4,), steps=(2,)),
-            *_one("Slice", "axes", (-1,), starts=(0,), ends=(8,), steps=(4,)),
-            *_one("Slice", "axes", (-1,), starts=(2,), ends=(6,), steps=(1,)),
-            *_one("Slice", "axes", (-1,), starts=(1,), ends=(3,), steps=(1,)),
-            *_one("Slice", "axes", (-1,), starts=(3,), ends=(5,), steps=(1,)),
-            *_one("Slice", "axes", (-2, -1), starts=(0, 2), ends=(5, 6), steps=(1, 1)),
-            *_one("Slice", "axes", (-2,), starts=(1,), ends=(3,), steps=(1,)),
-            *_one("Slice", "axes", (-2, -1), starts=(1, 2), ends=(3, 6), steps=(1, 1)),
-            *_one("Tile", "repeats", (2, 1), (1, 2), (2, 2)),
+            *with_values("Slice", "axes", (-1,), starts=(0,), ends=(8,), steps=(2,)),
+            *with_values("Slice", "axes", (-1,), starts=(0,), ends=(4,), steps=(2,)),
+            *with_values("Slice", "axes", (-1,), starts=(0,), ends=(8,), steps=(4,)),
+            *with_values("Slice", "axes", (-1,), starts=(2,), ends=(6,), steps=(1,)),
+            *with_values("Slice", "axes", (-1,), starts=(1,), ends=(3,), steps=(1,)),
+            *with_values("Slice", "axes", (-1,), starts=(3,), ends=(5,), steps=(1,)),
+            *with_values("Slice", "axes", (-2, -1), starts=(0, 2), ends=(5, 6), steps=(1, 1)),
+            *with_values("Slice", "axes", (-2,), starts=(1,), ends=(3,), steps=(1,)),
+            *with_values("Slice", "axes", (-2, -1), starts=(1, 2), ends=(3, 6), steps=(1, 1)),
+            *with_values("Tile", "repeats", (2, 1), (1, 2), (2, 2)),
             *concat(-1, -2, slots=("x", "x")),
         ),
         elements=160,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from superopt.generate.grammar import Constant, Family, Use, Variable, binary, concat, inputs, ones, unary, zeros
+from superopt.generate.grammar import Family, Use, Variable, binary, concat, inputs, number, ones, unary, zeros
 
 __all__ = ["TRUTH"]
 
@@ -18,10 +18,6 @@ _TRUTH, _REAL = inputs("c d e", _SHAPE, dtype="bool"), inputs("x y z", _SHAPE)
 
 def _family(variables: tuple[Variable, ...], *uses: Use, runtime: int = 2, **kinds: Any) -> Family:
     return Family("truth", variables, uses, runtime, **{"variation": "pointwise", "reals": True, **kinds})
-
-
-def _number(value: float) -> Constant:
-    return ("ConstantOfShape", {"shape": (), "value": value})
 
 
 def _where(*slots: str) -> Use:
@@ -62,7 +58,7 @@ TRUTH: tuple[Family, ...] = (
             *binary(names, slots=("a", "b")),
             *binary(names, slots=("Mul", "Mul")),
             runtime=3,
-            constants=(_number(factor),),
+            constants=(number(factor),),
         )
         for factor in (2.0, -2.0)
         for names in ("Max Min", _COMPARISONS)
