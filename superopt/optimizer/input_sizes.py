@@ -105,6 +105,11 @@ class InputSizes:
                 found.sum_of = f"{total} = {' + '.join(map(str, summands))}"
                 yield found
 
+    @property
+    def lower_ends(self) -> dict[str, int]:
+        """The lower ends of the given ranges."""
+        return {dimension: range.low for dimension, range in self.ranges.items()}
+
     def assumed(self, size: int) -> dict[str, int]:
         """Return sizes of the open dimensions: `size`, and 1 for a first axis (a batch)."""
         return {dimension: 1 if is_first else size for dimension, is_first in self.open.items()}

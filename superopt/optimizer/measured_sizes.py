@@ -62,9 +62,8 @@ def choose_shapes(
     """
     deadline = time.monotonic() + limit_s
     grown = _Growth(sizes, seconds_of, bytes_of_run, deadline)
-    lows = {d: range.low for d, range in sizes.ranges.items()}
     try:
-        low = grown.runnable(lows)
+        low = grown.runnable(sizes.lower_ends)
     except (RanTooLong, DoesNotFit):
         raise
     except CannotRun:
@@ -72,7 +71,7 @@ def choose_shapes(
         if related is None:
             raise
         sizes, grown = related
-        low = grown.runnable(lows)
+        low = grown.runnable(sizes.lower_ends)
     high = grown.at_upper_ends(low) if sizes.ranges else low
     if sizes.open:
         high = grown.doubled(high, list(sizes.open))
@@ -99,7 +98,7 @@ def _with_a_sum(
     for choose in (_different_sizes, lambda sizes: sizes.assumed(_SIZE_OF_SUMMANDS), lambda sizes: sizes.assumed(1)):
         for related in itertools.islice(sizes.with_sums(), _MAX_SUMS):
             grown = _Growth(related, seconds_of, bytes_of_run, deadline)
-            if grown.runs({d: range.low for d, range in related.ranges.items()} | choose(related)):
+            if grown.runs(related.lower_ends | choose(related)):
                 return related, grown
     return None
 
@@ -112,7 +111,7 @@ def _different_sizes(sizes: InputSizes) -> dict[str, int]:
 
 def fitting_sizes(sizes: InputSizes, bytes_of_run: Callable[[InputShapes], int]) -> Iterator[InputShapes]:
     """Yield shapes at which a model may run that runs at no small equal ones, with given ranges at their lower ends."""
-    lows = {d: range.low for d, range in sizes.ranges.items()}
+    lows = sizes.lower_ends
     for assumed, is_bounded in _assumed(sizes):
         shapes = sizes.shapes({**lows, **assumed})
         if not is_bounded or bytes_of_run(shapes) <= _MAX_BYTES_OF_RUN:
