@@ -188,7 +188,7 @@ class CandidateCheck:
         result.difference = earlier.passed()
         if result.difference is not None:
             return
-        comparison, accuracy = validator.compare(runnable)
+        comparison, accuracy = validator.compare(runnable, self.context.pace.references_s)
         result.difference = _difference(validator, comparison, accuracy)
         if comparison.problem is not None:
             raise _Refused(f"outputs differ: {comparison.problem}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -38,7 +38,7 @@ from superopt.runtime import (
 
 __all__ = ["Expected", "References"]
 
-_NOT_COMPUTED = "not computed"
+_NOT_COMPUTED = "not computed in the time of the run"
 _NOT_FINITE = "NaN or infinity in an input"
 _LEAST_CPU_SECONDS = 15.0  # of this process, for the evaluations in float64 of one run
 _DRAWS = 3  # evaluations with random roundings
@@ -202,6 +202,7 @@ class References:
     def __init__(self, models: Sequence[Model], tolerance: Tolerance, cpu_s: float) -> None:
         self._tolerance, self._budget = tolerance, _Budget(max(cpu_s, _LEAST_CPU_SECONDS))
         self._is_confirmed = False
+        self._longest_s = 0.0
         self._models: list[Float64Model] = []
         self._problem: str | None = None
         try:
@@ -209,8 +210,21 @@ class References:
         except NoReference as reason:
             self._problem = str(reason)
 
-    def add(self, expected: Expected) -> None:
-        """Evaluate the original on the inputs of `expected`, unless that was done; the first ones confirm others."""
+    def add(self, expected: Iterable[Expected], cpu_s: float = math.inf) -> None:
+        """Evaluate the original on the inputs of `expected`, one after the other, unless that was done.
+
+        The first ones confirm others. It ends before an evaluation that would exceed `cpu_s` seconds of CPU time, if it
+        takes as long as the longest so far.
+        """
+        for one in expected:
+            if self._longest_s > cpu_s:
+                return
+            left = self._budget.left
+            self._add(one)
+            used = left - self._budget.left
+            cpu_s, self._longest_s = cpu_s - used, max(self._longest_s, used)
+
+    def _add(self, expected: Expected) -> None:
         if self._problem is not None:
             expected.no_reference = self._problem
             return

@@ -26,9 +26,10 @@ _WITHOUT_SEARCH, _LEAST_CHECKS = 0.45, 0.15
 # Shares of the time that is left: for one measurement to choose, and for one to accept.
 _CHOICE, _ACCEPTANCE = 0.25, 0.95
 _LEAST_MEASUREMENT_SHARE = 0.05  # of the budget
-# Where the runs of the original take a larger share of the budget, candidates are measured once, to accept them. An
-# estimate before saves time where it refuses a candidate, and adds half of the time where it does not.
+# Where the runs of the original take a larger share of the budget, or less of it is left, candidates are measured once,
+# to accept them. An estimate before saves time where it refuses a candidate, and adds half of the time where it does not.
 _LONG_REFERENCE = 0.2
+_REFERENCES = 0.4  # of the time that is left, for evaluations in float64 before a comparison
 
 
 _BUSIEST = 2.0  # a run on a busy machine may take so many times as long
@@ -105,7 +106,12 @@ class Pace:
     @property
     def has_time_to_estimate(self) -> bool:
         """True if candidates are to be estimated before they are measured to accept them."""
-        return self.reference_s <= _LONG_REFERENCE * self._budget_s
+        return self.reference_s <= _LONG_REFERENCE * self._budget_s <= self.left_s
+
+    @property
+    def references_s(self) -> float:
+        """Seconds for evaluations of the original in float64 before a candidate is compared with it."""
+        return _REFERENCES * self.left_s
 
     @property
     def choice_s(self) -> float:

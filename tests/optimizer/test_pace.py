@@ -33,11 +33,21 @@ def test_a_search_that_begins_late_has_a_part_of_the_budget(clock: list[float]) 
     assert run.regions_deadline() == pytest.approx(1035 + 0.2 * 40)
 
 
-def test_a_model_that_runs_long_is_not_estimated() -> None:
-    run = Pace(40.0)
+def test_a_model_that_runs_long_is_not_estimated(clock: list[float]) -> None:
+    run, late = Pace(40.0), Pace(40.0)
     assert run.has_time_to_estimate
     run.reference_s = 9.0
     assert not run.has_time_to_estimate
+    clock[0] += 33.0
+    assert not late.has_time_to_estimate
+
+
+def test_evaluations_in_float64_take_a_part_of_the_time_that_is_left(clock: list[float]) -> None:
+    run = Pace(40.0)
+    clock[0] += 30.0
+    assert run.references_s == pytest.approx(4)
+    clock[0] += 30.0
+    assert run.references_s == 0
 
 
 def test_a_run_that_times_nothing_searches_longer() -> None:

@@ -85,6 +85,21 @@ def test_a_candidate_must_run_without_optimizations_too() -> None:
     assert all(one.no_reference is None and one.original == one.result for one in accuracies)
 
 
+def test_without_time_only_what_differs_is_evaluated_in_float64() -> None:
+    validator = Validator(Source(standardized()), Target(), Options())
+    first, *others = validator.compare(standardized().SerializeToString(), references_s=0)[1]
+    assert first.no_reference is None
+    assert {one.no_reference for one in others} == {"not computed in the time of the run"}
+
+    exact = affine([node("Neg", ["x"], ["n"]), node("Neg", ["n"], ["y"])])
+    other = affine([node("Mul", ["x", "two"], ["d"]), node("Sub", ["d", "x"], ["s"]), node("Identity", ["s"], ["y"])],
+                   two=np.array(2, np.float32))  # fmt: skip
+    validator = Validator(Source(exact), Target(), Options())
+    assert validator.compare(other.SerializeToString(), references_s=0)[0].ok
+    wrong = affine([node("Mul", ["x", "c"], ["y"])], c=np.array(1.001, np.float32))
+    assert "against float64" in str(validator.compare(wrong.SerializeToString(), references_s=0)[0].problem)
+
+
 def test_an_original_that_the_runtimes_optimizer_breaks() -> None:
     """Cast, Div and Mul: ONNX Runtime 1.31 runs them unoptimized only. If a later one runs them, there is no notice."""
     nodes = [
