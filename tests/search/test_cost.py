@@ -128,6 +128,19 @@ def test_the_incremental_price_is_exact_where_kernels_change(choices: list[int],
         outputs = replace(outputs, dict(zip(chosen.roots, chosen.results, strict=True)))
 
 
+def test_a_root_that_stays_is_paid_for() -> None:
+    """Of two windows over one image, the smaller one stays, and the larger one reads its result."""
+    x = image()
+    pools = [make("MaxPool", (x,), {"dilations": (1, 1), "kernel_shape": (k, k), "pads": (k // 2,) * 4,
+                                    "strides": (1, 1)}) for k in (5, 9)]  # fmt: skip
+    graph, costs = GraphIndex((make("Concat", (x, *pools), {"axis": 1}),)), GraphCost(ANALYTIC)
+    staying = [match for match in shipped().matches(graph) if match.roots[0] is match.results[0]]
+    assert staying
+    for match in staying:
+        found = replace(graph.outputs, dict(zip(match.roots, match.results, strict=True)))
+        assert IncrementalCost(costs, graph).price(match.roots, match.results) == costs.price(found)
+
+
 def test_a_faster_device_costs_less() -> None:
     conv = Graphs().conv(image(), 3, 8)
     fast = Device(dense=1e13, scalar=1e13, bandwidth=1e12, overhead=1e-7)

@@ -50,10 +50,11 @@ class IncrementalCost:
         }
 
     def price(self, roots: tuple[Term, ...], results: tuple[Term, ...]) -> Price:
-        """Return the price of the graph with `roots` replaced by `results`. No result may be computed from a root.
+        """Return the price of the graph with `roots` replaced by `results`.
 
-        The replacement is not carried out: terms above the roots keep their identity. A term that would become equal
-        to another one is counted twice, so the price may be too high, never too low.
+        No result may be computed from a root, unless that root stays: it is its own result. The replacement is not
+        carried out: terms above the roots keep their identity. A term that would become equal to another one is counted
+        twice, so the price may be too high, never too low.
         """
         key = (roots, results)
         if key not in self._prices:
@@ -75,7 +76,7 @@ class IncrementalCost:
         return self._prices.get((roots, results))
 
     def _price(self, roots: tuple[Term, ...], results: tuple[Term, ...]) -> Price:
-        replaced = dict(zip(roots, results, strict=True))
+        replaced = {root: result for root, result in zip(roots, results, strict=True) if root is not result}
         created: list[Term] = []
         append_run_time_terms(created, results, self._times, set())
         uses = self._uses.copy()
