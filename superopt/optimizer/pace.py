@@ -26,8 +26,9 @@ _WITHOUT_SEARCH, _LEAST_CHECKS = 0.45, 0.15
 # Shares of the time that is left: for one measurement to choose, and for one to accept.
 _CHOICE, _ACCEPTANCE = 0.25, 0.95
 _LEAST_MEASUREMENT_SHARE = 0.05  # of the budget
-# Where the runs of the original take a larger share of the budget, or less of it is left, candidates are measured once,
-# to accept them. An estimate before saves time where it refuses a candidate, and adds half of the time where it does not.
+# Where the runs of the original take a larger share of the budget, or less of it is left, candidates are measured only
+# to accept them. An estimate before saves time where it refuses a candidate, and adds half of the time where it
+# does not.
 _LONG_REFERENCE = 0.2
 _REFERENCES = 0.4  # of the time that is left, for evaluations in float64 before a comparison
 

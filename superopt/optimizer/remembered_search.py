@@ -82,7 +82,7 @@ def _conditions(request: SearchRequest) -> str:
     device = request.device or device_of(target.device)
     if options.device is None and device.measured:
         # A later run measures the kinds of kernels that this one had no time for.
-        device = replace(device, name="", overhead=0.0, slower={}, starts={})
+        device = replace(device.general, name="", overhead=0.0)
     sizes = [sorted(one.items()) for one in request.all_sizes]
     rules = [rule.id for rule in request.rules]
     facts = conditions(target, model.opset), chosen, device, sizes, rules, request.time_regions, request.share

@@ -13,7 +13,15 @@ from onnx import helper, numpy_helper
 from superopt.ir.infer import make
 from superopt.ir.term import Attr, Term, var
 from superopt.ir.types import tensor
-from superopt.search.cost.blocked_layout import has_blocked_kernel, reordered_bytes, share_in_blocks, unfolded_bytes
+from superopt.onnx_io import write_model
+from superopt.onnx_io.build import new_model
+from superopt.search.cost.blocked_layout import (
+    has_blocked_kernel,
+    is_blocked,
+    reordered_bytes,
+    share_in_blocks,
+    unfolded_bytes,
+)
 from tests.support.prices import price
 from tests.support.search_graphs import Graphs, image
 
@@ -49,13 +57,17 @@ def runs_in_blocks(channels: int, results: int, group: int, tmp_path: Path, *, c
         helper.make_graph(nodes, "convs", inputs, outputs, weights),
         opset_imports=[helper.make_opsetid("", 17)], ir_version=8,
     )  # fmt: skip
+    _, middle, _ = (node for node in optimized(model, tmp_path) if node.op_type == "Conv")
+    return bool(middle.domain)
+
+
+def optimized(model: onnx.ModelProto, tmp_path: Path) -> list[onnx.NodeProto]:
+    """Return the operators that ONNX Runtime runs."""
     options = ort.SessionOptions()
     options.log_severity_level = 4
     options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
     ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    optimized = onnx.load(tmp_path / "optimized.onnx").graph.node
-    _, middle, _ = (node for node in optimized if node.op_type == "Conv")
-    return bool(middle.domain)
+    return list(onnx.load(tmp_path / "optimized.onnx").graph.node)
 
 
 @pytest.mark.parametrize(
@@ -72,6 +84,29 @@ def test_the_runtime_has_a_kernel_in_blocks(channels: int, results: int, group: 
     kernel = Graphs().const(results, channels // group, 3, 3)
     expected = has_blocked_kernel(conv(image(channels), kernel, group), here)
     assert runs_in_blocks(channels, results, group, tmp_path) == expected
+
+
+@pytest.mark.parametrize(
+    ("transformation", "nearest", "scales"),
+    [
+        ("half_pixel", "", (2, 3)), ("asymmetric", "", (2, 3)), ("align_corners", "", (2, 3)),
+        ("half_pixel", "", (2, 1.5)),
+        ("half_pixel", "round_prefer_floor", (2, 3)), ("asymmetric", "ceil", (2, 3)), ("asymmetric", "floor", (2, 1.5)),
+    ],
+)  # fmt: skip
+def test_resizes_in_blocks(transformation: str, nearest: str, scales: tuple[Attr, Attr], tmp_path: Path) -> None:
+    """Repeated elements are written in the one form of several that the runtime has a kernel for."""
+    if not runs_in_blocks(64, 64, 1, tmp_path):
+        pytest.skip("ONNX Runtime has no blocked layout on this processor")
+    kernel = Term.of("Const", (), {"hash": "w"}, (tensor(64, 64, 3, 3),))
+    attrs: dict[str, Attr] = {"coordinate_transformation_mode": transformation, "scales": scales}
+    if nearest:
+        attrs["nearest_mode"] = nearest
+    resized = make("Resize" if nearest else "ResizeLinear", (conv(image(64), kernel),), attrs)
+    model = write_model(new_model([resized], {"w": np.ones((64, 64, 3, 3), np.float32)}, opset=17))
+    runs = any(node.op_type == "Upsample" for node in optimized(model, tmp_path))
+    assert is_blocked(resized, BLOCK) == runs
+    assert not (runs and reordered_bytes(resized, BLOCK))
 
 
 def test_a_computed_kernel_is_not_in_blocks(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ DEVICE = Device(1e12, 1e12, 1e10, 1e-6)
 @pytest.mark.parametrize("name", shipped_devices())
 def test_figures_are_found_again(name: str) -> None:
     """Operators that take as long as a device's description predicts lead back to its figures."""
-    device = dataclasses.replace(find_device(name), slower={}, starts={})
+    device = find_device(name).general
     found = calibration.fitted(AnalyticCost(device).cost, device_of(device.provider))
     assert found.overhead == pytest.approx(device.overhead, rel=0.05)
     assert found.dense == pytest.approx(device.dense, rel=0.1)
@@ -44,6 +44,20 @@ def test_slow_kernels_and_slow_starts_are_found() -> None:
     found = calibration.kinds(DEVICE, DEVICE, [(term, cost.cost(term)) for term in terms])
     assert found.slower == pytest.approx({"Erf": 5.0, "Tanh": 1.0}, rel=0.01)
     assert found.starts == pytest.approx({"Tanh": 2e-6}, rel=0.01)  # half the way, by ratio, to that of all kernels
+
+
+def test_arithmetic_and_traffic_may_be_slower_by_different_factors() -> None:
+    slow = dataclasses.replace(DEVICE, slower={"MaxPool": 6.0}, slower_traffic={"MaxPool": 2.0})
+
+    def pool(size: int, kernel: int) -> Term:
+        attrs: dict[str, Attr] = {"kernel_shape": (kernel,) * 2, "pads": (kernel // 2,) * 4}
+        return make("MaxPool", (var("x", tensor(1, 64, size, size)),), attrs | {"dilations": (1, 1), "strides": (1, 1)})
+
+    terms = [pool(256, 3), pool(512, 3), pool(256, 51)]
+    found = calibration.kinds(DEVICE, DEVICE, [(term, AnalyticCost(slow).cost(term)) for term in terms])
+    assert (found.slower, found.slower_traffic) == (slow.slower, slow.slower_traffic)
+    only_small = calibration.kinds(DEVICE, slow, [(term, AnalyticCost(slow).cost(term)) for term in terms[:2]])
+    assert (only_small.slower, only_small.slower_traffic) == ({"MaxPool": 2.0}, {})
 
 
 def test_kinds_of_kernels() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from superopt.ir.term import Term
 from superopt.search.cost.blocked_layout import is_blocked, reordered_bytes, share_in_blocks, unfolded_bytes
@@ -18,7 +18,7 @@ from superopt.search.cost.kernel_kind import MIN_CHANNEL_BLOCK, kinds_of
 from superopt.search.cost.runtime_fusion import CONVOLUTIONS, WITH_EPILOGUE
 from superopt.search.cost.work import bytes_of, elements, traffic, work
 
-__all__ = ["AnalyticCost", "CostModel", "bytes_of"]
+__all__ = ["AnalyticCost", "CostModel", "Roofline", "bytes_of"]
 
 
 class CostModel(Protocol):
@@ -35,12 +35,22 @@ class CostModel(Protocol):
         """Return the seconds for the operator `term` alone, without its inputs. Constant expressions are free."""
 
 
+class Roofline(NamedTuple):
+    """Seconds of an operator's arithmetic and of its memory traffic: it takes the longer of the two."""
+
+    arithmetic: float
+    traffic: float
+
+
 class AnalyticCost:
     """Roofline estimate of an operator's time:
 
-        seconds = start * kernels + factor * max(dense / dense rate + scalar / scalar rate, bytes / bandwidth)
+        seconds = start * kernels
+                  + max(factor * (dense / dense rate + scalar / scalar rate), factor * bytes / bandwidth)
+                  + reordered bytes / bandwidth
 
-    The rates are those of `device`. `threads` (on the CPU) scale arithmetic fully and memory traffic by their square
+    The rates are those of `device`, and the factors those of the kind of kernel. Images are reordered by other kernels
+    (`blocked_layout`). `threads` (on the CPU) scale arithmetic fully and memory traffic by their square
     root, unless the device was measured with all threads of the target. `cost` reads constants from the cache;
     `seconds_per_weight_byte` adds one read from memory. The two are separate because constants stay in the cache from
     run to run only if all constants of the model fit into it. `sizes` has the values of symbolic sizes; an unknown size
@@ -72,8 +82,16 @@ class AnalyticCost:
         if self.sizes:
             inputs = (None if used is None else _with_sizes(used, used.inputs, self.sizes) for used in term.inputs)
             term = _with_sizes(term, inputs, self.sizes)
-        count, moved = work(term), traffic(term)
-        values = moved.values + reordered_bytes(term, device.channel_block)
+        kinds, own = kinds_of(term, device.channel_block), self.roofline(term)
+        factor, traffic_factor = device.factors(kinds)
+        reordered = reordered_bytes(term, device.channel_block)
+        reordering = reordered / device.byte_rate(reordered) / self._bandwidth_factor
+        seconds = max(own.arithmetic * factor, own.traffic * traffic_factor) + reordering
+        return device.start(kinds) * _kernels(term) + seconds
+
+    def roofline(self, term: Term) -> Roofline:
+        """Return the seconds of an operator's arithmetic and of its memory traffic by the device's general figures."""
+        device, count, moved = self.device, work(term), traffic(term)
         dtype = term.types[0].dtype if term.types and term.types[0] is not None else "float"
         dense = device.dense_rate(dtype) * _utilization_of_groups(term, device)
         scalar = 0 if term.op in WITH_EPILOGUE else count.scalar
@@ -82,9 +100,8 @@ class AnalyticCost:
         products = count.dense * share_in_blocks(term, device.channel_block)
         arithmetic = (products / (dense * busy) + scalar / device.scalar) / self.threads
         near = moved.weights + unfolded_bytes(term, device.channel_block)  # in the cache
-        transfer = (values / device.byte_rate(values) + near / device.byte_rate(0)) / self._bandwidth_factor
-        kinds = kinds_of(term, device.channel_block)
-        return device.start(kinds) * _kernels(term) + max(arithmetic, transfer) * device.factor(kinds)
+        moving = moved.values / device.byte_rate(moved.values) + near / device.byte_rate(0)
+        return Roofline(arithmetic, moving / self._bandwidth_factor)
 
 
 def _key(term: Term, block: int) -> tuple[object, ...]:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from superopt.ir.term import Term
 from superopt.ir.types import TensorType
+from superopt.ops.resize import REPEATING
 from superopt.properties import changes_shape_only, contracts, joins, rearranges, reduces
 from superopt.search.cost.runtime_fusion import CONVOLUTIONS, KEEP_LAYOUT
 from superopt.search.cost.work import bytes_of
@@ -23,6 +24,7 @@ __all__ = ["has_blocked_kernel", "is_blocked", "reordered_bytes", "share_in_bloc
 _MAX_STEPS_TO_CONV = 4  # operators to follow back to the Conv that a value comes from
 _CHANNELS_AT_ONCE = 4  # images enter the layout only if their channels are a multiple of this
 _IMAGE_RANK = 4
+_RESIZES = frozenset({"Resize", "ResizeLinear"})
 
 
 def reordered_bytes(term: Term, block: int) -> int:
@@ -32,7 +34,7 @@ def reordered_bytes(term: Term, block: int) -> int:
     the layout (ReduceMean, where GlobalAveragePool does), and for Convs without a kernel for it, whose results go back.
     A Concat of whole blocks works in the layout. A `block` of 1 means that the runtime has no layout of its own.
     """
-    if block == 1 or changes_shape_only(term.op):
+    if block == 1 or changes_shape_only(term.op) or _keeps_layout(term):
         return 0
     if not rearranges(term.op):
         image = term.inputs[0] if term.inputs and _leaves_layout(term, block) else None
@@ -120,7 +122,19 @@ def _leaves_layout(term: Term, block: int) -> bool:
     """Return True for an operator that sums over an image and has no kernel for the layout."""
     if term.op in CONVOLUTIONS:
         return not has_blocked_kernel(term, block)
-    return reduces(term.op) and not contracts(term.op) and term.op not in KEEP_LAYOUT
+    return reduces(term.op) and not contracts(term.op)
+
+
+def _keeps_layout(term: Term) -> bool:
+    """Return True for an operator that runs in the layout if its first input has it.
+
+    Of Resize, the runtime has kernels for linear interpolation and for repeated elements, at whole scales.
+    """
+    if term.op not in _RESIZES:
+        return term.op in KEEP_LAYOUT
+    scales, attrs = term.attr("scales"), dict(term.attrs)
+    is_whole = isinstance(scales, tuple) and len(scales) <= 2 and all(isinstance(s, int) and s > 0 for s in scales)
+    return is_whole and (term.op == "ResizeLinear" or REPEATING.items() <= attrs.items())
 
 
 def _is_partial(image: Term, block: int) -> bool:
@@ -142,7 +156,7 @@ def is_blocked(value: Term, block: int) -> bool:
     for _ in range(_MAX_STEPS_TO_CONV):
         if value.op in CONVOLUTIONS:
             return has_blocked_kernel(value, block)
-        if value.op not in KEEP_LAYOUT or value.inputs[0] is None:
+        if not _keeps_layout(value) or value.inputs[0] is None:
             return False
         value = value.inputs[0]
     return False

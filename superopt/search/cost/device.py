@@ -12,7 +12,7 @@ import os
 import stat
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +35,9 @@ class Device:
     values take at most `cache_bytes`. `overhead` is the seconds to start an operator. `full` is the number of results
     that keep the whole device busy; with fewer, sums of products slow down in proportion. `channel_block` is the
     number of channels in a block of the runtime's own image layout (1: it has none). `slower` maps kinds of kernels
-    (`kernel_kind`), or operators, to the factor by which they take longer than these figures predict, `starts` to the
-    seconds to start them where that is not `overhead`. If `measured`, figures are those of all its threads together.
+    (`kernel_kind`), or operators, to the factor by which they take longer than these figures predict,
+    `slower_traffic` to the factor of their memory traffic where that is another one, `starts` to the seconds to start
+    them where that is not `overhead`. If `measured`, figures are those of all its threads together.
     """
 
     dense: float
@@ -52,6 +53,7 @@ class Device:
     measured: bool = False
     dense_of: Mapping[str, float] = field(default_factory=dict, hash=False)
     slower: Mapping[str, float] = field(default_factory=dict, hash=False)
+    slower_traffic: Mapping[str, float] = field(default_factory=dict, hash=False)
     starts: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
@@ -67,7 +69,7 @@ class Device:
             raise DeviceError(f"name must be a text, not {self.name!r}")
         if not isinstance(self.measured, bool):
             raise DeviceError(f"measured must be true or false, not {self.measured!r}")
-        for table in ("dense_of", "slower", "starts"):
+        for table in ("dense_of", "slower", "slower_traffic", "starts"):
             if not isinstance(getattr(self, table), Mapping):
                 raise DeviceError(f"{table} must be a table, not {getattr(self, table)!r}")
             for key, value in getattr(self, table).items():
@@ -82,9 +84,17 @@ class Device:
         """Return the bytes/s of an operator that touches `touched` bytes."""
         return max(self.bandwidth, self.cache_bandwidth) if touched <= self.cache_bytes else self.bandwidth
 
-    def factor(self, kinds: Sequence[str]) -> float:
-        """Return the factor by which the first known one of `kinds` of kernels takes longer than predicted."""
-        return next((self.slower[kind] for kind in kinds if kind in self.slower), 1.0)
+    @property
+    def general(self) -> Device:
+        """The description without figures of kinds of kernels."""
+        return replace(self, slower={}, slower_traffic={}, starts={})
+
+    def factors(self, kinds: Sequence[str]) -> tuple[float, float]:
+        """Return the factors by which the arithmetic and the memory traffic of the first known one of `kinds` of
+        kernels take longer than predicted."""
+        kind = next((kind for kind in kinds if kind in self.slower), "")
+        factor = self.slower.get(kind, 1.0)
+        return factor, self.slower_traffic.get(kind, factor)
 
     def start(self, kinds: Sequence[str]) -> float:
         """Return the seconds to start the first known one of `kinds` of kernels."""
