@@ -9,6 +9,7 @@ from dataclasses import replace
 from superopt.generate.families.activation import ACTIVATION
 from superopt.generate.families.batched import BATCHED
 from superopt.generate.families.borders import BORDERS
+from superopt.generate.families.channels import CHANNELS
 from superopt.generate.families.commuting import COMMUTING
 from superopt.generate.families.conv import CONV_FAMILIES
 from superopt.generate.families.copies import COPIES
@@ -61,6 +62,7 @@ FAMILIES: tuple[Family, ...] = (
     *CONV_FAMILIES,
     *FILTERING,
     *GROUPED,
+    *CHANNELS,
     *SCALAR,
     *POINTWISE,
     *COMMUTING,
