@@ -103,6 +103,26 @@ CASES = {
         "Reshape[allowzero=0, shape=[x.shape[-3], x.shape[-2], W.shape[-1]]]"
         "(MatMul(Reshape[allowzero=0, shape=[x.shape[-2]*x.shape[-3], x.shape[-1]]](x), W)) = MatMul(x, W)",
     ),
+    "a Slice reads a whole axis from its end, also where another start would fit": (
+        "ReduceMax[axes=[-1], keepdims=1](Slice[axes=[-1], ends=[-1], starts=[4], steps=[-1]](x))",
+        "ReduceMax[axes=[-1], keepdims=1](x)",
+        {"x": (3, 5)},
+        "ReduceMax[axes=[-1], keepdims=k](Slice[axes=[-1], ends=[-1], starts=[x.shape[-1] - 1], steps=[-1]](x)) "
+        "= ReduceMax[axes=[-1], keepdims=k](x)",
+    ),
+    "and any element from there, if each start fits": (
+        "Neg(Slice[axes=[-1], ends=[-1], starts=[4], steps=[-1]](x))",
+        "Slice[axes=[-1], ends=[-1], starts=[4], steps=[-1]](Neg(x))",
+        {"x": (3, 5)},
+        "Neg(Slice[axes=[i], ends=[-1], starts=from, steps=[-1]](x)) "
+        "= Slice[axes=[i], ends=[-1], starts=from, steps=[-1]](Neg(x))",
+    ),
+    "a Slice ends where the part of a Split ends": (
+        "Split[axis=-1, split=[2, 4]](x).0",
+        "Slice[axes=[-1], ends=[2], starts=[0], steps=[1]](x)",
+        {"x": (3, 6)},
+        "Split[axis=i, split=n](x).0 = Slice[axes=[i], ends=[n[0]], starts=[0], steps=[1]](x)",
+    ),
 }
 
 
