@@ -42,9 +42,11 @@ from superopt.generate.families.selections import SELECTIONS
 from superopt.generate.families.shared_heads import SHARED_HEADS
 from superopt.generate.families.shifted import SHIFTED
 from superopt.generate.families.spread import SPREAD
+from superopt.generate.families.stacks import STACKS
 from superopt.generate.families.strides import STRIDES
 from superopt.generate.families.taso import TASO
 from superopt.generate.families.truth import TRUTH
+from superopt.generate.families.unit_axes import UNIT_AXES
 from superopt.generate.families.wide import WIDE
 from superopt.generate.families.windows import WINDOWS
 from superopt.generate.families.written import WRITTEN
@@ -81,8 +83,10 @@ FAMILIES: tuple[Family, ...] = (
     *NORMALIZATION,
     *SHIFTED,
     *REARRANGE,
+    *UNIT_AXES,
     *SELECT,
     *SELECTIONS,
+    *STACKS,
     *ROWS,
     *IMAGES,
     *POOL,
