@@ -123,6 +123,15 @@ CASES = {
         {"x": (3, 6)},
         "Split[axis=i, split=n](x).0 = Slice[axes=[i], ends=[n[0]], starts=[0], steps=[1]](x)",
     ),
+    "parts without elements are no instances: a Slice without channels may have any number of groups": (
+        "Slice[axes=[-3], ends=[14], starts=[7], steps=[1]]"
+        "(Conv[dilations=[1, 1], group=1, pads=[1, 1, 1, 1], strides=[1, 1]](x, W))",
+        "Conv[dilations=[1, 1], group=1, pads=[1, 1, 1, 1], strides=[1, 1]]"
+        "(x, Slice[axes=[-4], ends=[14], starts=[7], steps=[1]](W))",
+        {"x": (2, 5, 4, 6), "W": (14, 5, 3, 3)},
+        "Slice[axes=[-3], ends=to, starts=from, steps=by](Conv[dilations=dl, group=1, pads=p, strides=st](x, W)) "
+        "= Conv[dilations=dl, group=1, pads=p, strides=st](x, Slice[axes=[-4], ends=to, starts=from, steps=by](W))",
+    ),
 }
 
 

@@ -12,6 +12,7 @@ from superopt.generate.families.borders import BORDERS
 from superopt.generate.families.channels import CHANNELS
 from superopt.generate.families.commuting import COMMUTING
 from superopt.generate.families.conv import CONV_FAMILIES
+from superopt.generate.families.conv_parts import CONV_PARTS
 from superopt.generate.families.copies import COPIES
 from superopt.generate.families.definitions import DEFINITIONS
 from superopt.generate.families.einsum import EINSUM
@@ -65,6 +66,7 @@ FAMILIES: tuple[Family, ...] = (
     *FILTERING,
     *GROUPED,
     *CHANNELS,
+    *CONV_PARTS,
     *SCALAR,
     *POINTWISE,
     *COMMUTING,

@@ -21,8 +21,8 @@ __all__ = [
 
 
 def typing_conditions(rule: Rule, signature: Signature) -> tuple[dict[Condition, None], list[str]]:
-    """Return the conditions on sizes under which both sides are typed alike, and the symbols of the signature. Raises
-    IllTyped."""
+    """Return the conditions on sizes under which both sides are typed alike and have elements, and the symbols of the
+    signature. Raises IllTyped."""
     needs: dict[Condition, None] = {}
 
     def need(relation: str, left: Size, right: Size) -> None:
@@ -35,6 +35,7 @@ def typing_conditions(rule: Rule, signature: Signature) -> tuple[dict[Condition,
         for m, n in zip(a.type.shape, b.type.shape, strict=True):
             if m != n:
                 need("==", m, n)
+            need("<=", 1, m)
     bindings = signature.bindings()
     values: list[Attr] = list(bindings.attrs.values())
     values += [size for t in bindings.terms.values() for size in (t.type.shape if t.type and t.type.shape else ())]
