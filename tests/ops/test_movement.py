@@ -18,7 +18,7 @@ from verify.prove.floating import rounds_exactly
 
 MOVING = {
     "Concat", "Constant", "ConstantOfShape", "DepthToSpace", "Dirac", "Expand", "Eye", "Flatten", "Gather", "Identity",
-    "Ones", "Pad", "PadCopy", "Reshape", "Resize", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose",
+    "Lookup", "Ones", "Pad", "PadCopy", "Reshape", "Resize", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose",
     "Trilu", "Unsqueeze", "Zeros",
 }  # fmt: skip
 CHOOSING = {"Cast", "Clip", "Max", "MaxPool", "Min", "OneHot", "ReduceMax", "ReduceMin", "Relu", "Where"}

@@ -22,6 +22,7 @@ from superopt.ops.meaning import Meaning, NoSemantics
 from verify.prove.compare import Comparison
 from verify.prove.facts import Effort, Facts, FindModel, Observer, Shared
 from verify.prove.floating import Floating, Inexact, rounds_exactly
+from verify.prove.lookups import all_among, lookups
 from verify.prove.outputs import QUESTIONS, defined_everywhere, element_types, output_place, same_output
 from verify.prove.recurrence import apart, in_steps
 from verify.prove.roundings import roundings
@@ -73,6 +74,11 @@ def prove(left: Terms, right: Terms, observer: Observer | None = None, refute: R
         return Refuted(f"the right side is ill-typed: {error}", _where_left_is_typed(left, right, typed, refute))
     except NoSemantics as error:
         return Unknown(str(error))
+    try:
+        before, after = lookups(last_left), lookups(last_right)
+        removed, added = (not all_among(*pair, facts) for pair in ((before, tuple(after)), (after, tuple(before))))
+    except NoSemantics as error:
+        return Unknown(str(error))
     whole = last_left + last_right
     last_left, last_right = apart(in_steps(last_left), in_steps(last_right))
     try:
@@ -84,7 +90,8 @@ def prove(left: Terms, right: Terms, observer: Observer | None = None, refute: R
     conditions = tuple(dict.fromkeys(needs + guards))
     if not facts.satisfiable(most=64, least=2) or _bounded(guards, env, facts, left_facts):
         return _only_at_special_sizes(left, right, typed, left_facts, refute)
-    removed, added = _possible_failures(left, right)
+    fewer, more = _possible_failures(left, right)
+    removed, added = removed or fewer, added or more
     proof, reason = None, "the right side may stop the run with an error on integers where the left side does not"
     if not added:
         proof, reason = _first(last_left, last_right, facts, _readings(last_left + last_right, whole))
