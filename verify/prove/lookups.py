@@ -25,6 +25,8 @@ from verify.prove.symbolic import Symbolic
 
 __all__ = ["Lookup", "all_among", "lookups"]
 
+# Operators whose result has exactly the elements of their operand.
+_REARRANGEMENTS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 # The tensor of the indices, and the size of the axis along which they are looked up.
 Lookup = tuple[Term, Size]
 
@@ -60,7 +62,14 @@ def all_among(these: Iterable[Lookup], those: Sequence[Lookup], facts: Facts) ->
 
 
 def _same(one: Lookup, other: Lookup) -> bool:
-    return one[0] is other[0] and one[1] == other[1]
+    return _in_any_order(one[0]) is _in_any_order(other[0]) and one[1] == other[1]
+
+
+def _in_any_order(indices: Term) -> Term:
+    """Return a tensor with the same elements, at other places."""
+    while indices.op in _REARRANGEMENTS and indices.inputs[0] is not None:
+        indices = indices.inputs[0]
+    return indices
 
 
 def _is_among(one: Lookup, those: Sequence[Lookup], facts: Facts) -> bool:

@@ -24,6 +24,7 @@ from superopt.generate.families.grouped import GROUPED
 from superopt.generate.families.images import IMAGES
 from superopt.generate.families.layout import LAYOUT
 from superopt.generate.families.linear import LINEAR
+from superopt.generate.families.lookups import LOOKUPS
 from superopt.generate.families.matrix import MATRIX
 from superopt.generate.families.normalization import NORMALIZATION
 from superopt.generate.families.places import PLACES
@@ -89,6 +90,7 @@ FAMILIES: tuple[Family, ...] = (
     *SELECT,
     *SELECTIONS,
     *STACKS,
+    *LOOKUPS,
     *ROWS,
     *IMAGES,
     *POOL,
