@@ -25,7 +25,8 @@ def _index(tensor: str, place: Dim, size: Dim) -> Dim:
     [
         "Gather[axis=0, indices=2](Lookup[axis=0](x, i)) = Lookup[axis=0](x, Gather[axis=0, indices=2](i))"
         " @ x[_,_] i:int64[_]",
-        "Lookup[axis=0](Lookup[axis=0](x, i), j) = Lookup[axis=0](x, Lookup[axis=0](i, j)) @ x[_,_] i:int64[_] j:int64[_]",
+        "Lookup[axis=0](Lookup[axis=0](x, i), j) = Lookup[axis=0](x, Lookup[axis=0](i, j))"
+        " @ x[_,_] i:int64[_] j:int64[_]",
         "Slice[axes=[0], starts=[0], ends=[2], steps=[1]](Lookup[axis=0](x, i)) = "
         "Lookup[axis=0](x, Slice[axes=[0], starts=[0], ends=[2], steps=[1]](i)) @ x[_,_] i:int64[_]",
         "Lookup[axis=0](x, i) = Expand[shape=i.shape](x) @ x[1] i:int64[_]",

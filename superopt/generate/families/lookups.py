@@ -94,7 +94,7 @@ LOOKUPS: tuple[Family, ...] = (
             Use("RMSNormalization", LAYER, (2,), ("t|Lookup", "g")),
             *(
                 Use(f"Reduce{kind}", {"axes": (-1,), "keepdims": 1}, (1,), ("t|Lookup",), made="Reduce")
-                for kind in "Sum Mean Max L2".split()
+                for kind in ("Sum", "Mean", "Max", "L2")
             ),
         )
         for shape in _INDICES

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from superopt.ir.dim import Atom, Dim, Size, evaluate, floor_div, symbol, symbols_of
+from superopt.ir.dim import Atom, Dim, Quotient, Size, evaluate, floor_div, symbol, symbols_of
 from superopt.ir.infer import IllTyped
 from superopt.ir.rule import Condition, Rule, Signature, SignatureValue
 from superopt.ir.term import Attr
@@ -138,7 +138,7 @@ def unsolved(needs: Mapping[Condition, None], env: Mapping[str, Size]) -> dict[D
 
 def _is_remainder(value: Dim, quotient: Atom) -> bool:
     """Return True if `value` is the remainder of a quotient's division, up to a factor."""
-    if isinstance(quotient, str):
+    if not isinstance(quotient, Quotient):
         return False
     rest = quotient.numerator - quotient.denominator * floor_div(quotient.numerator, quotient.denominator)
     times = math.gcd(*(coefficient for _, coefficient in value.terms))
