@@ -18,6 +18,7 @@ from superopt.generate.families.definitions import DEFINITIONS
 from superopt.generate.families.einsum import EINSUM
 from superopt.generate.families.elementwise import ELEMENTWISE
 from superopt.generate.families.filtering import FILTERING
+from superopt.generate.families.folded import FOLDED_SCALES
 from superopt.generate.families.forms import FORMS
 from superopt.generate.families.fused import FUSED
 from superopt.generate.families.grouped import GROUPED
@@ -26,6 +27,7 @@ from superopt.generate.families.layout import LAYOUT
 from superopt.generate.families.linear import LINEAR
 from superopt.generate.families.lookups import LOOKUPS
 from superopt.generate.families.matrix import MATRIX
+from superopt.generate.families.nested import NESTED
 from superopt.generate.families.normalization import NORMALIZATION
 from superopt.generate.families.places import PLACES
 from superopt.generate.families.pointwise import POINTWISE
@@ -86,6 +88,7 @@ FAMILIES: tuple[Family, ...] = (
     *NORMALIZATION,
     *SHIFTED,
     *REARRANGE,
+    *NESTED,
     *UNIT_AXES,
     *SELECT,
     *SELECTIONS,
@@ -104,4 +107,5 @@ FAMILIES: tuple[Family, ...] = (
     *WIDE,
     *WRITTEN,
     *FORMS,
+    *FOLDED_SCALES,
 )

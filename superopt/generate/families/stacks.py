@@ -77,6 +77,16 @@ STACKS: tuple[Family, ...] = (
         *concat(-1, -2, -3, slots=("a|b|Reshape", "a|b|Reshape")),
         runtime=3,
     ),
+    # A shape in numbers, and with sizes that stay or follow from the others.
+    *(
+        _family(inputs("a", shape), *reshape(*targets, slots=("a",)), runtime=1)
+        for shape, targets in (
+            ((2, 3, 5), ((6, 5), (-1, 5), (2, 15), (0, -1), (2, -1), (30,), (-1,))),
+            ((2, 3, 5, 4), ((2, 3, 20), (0, 0, -1), (2, 3, -1), (2, -1, 4), (0, -1, 4), (2, 15, 4), (2, 60), (0, -1))),
+            ((2, 15), ((2, 3, 5), (0, 3, 5), (0, 3, -1), (0, -1, 5), (-1, 3, 5))),
+            ((2, 3, 20), ((2, 3, 5, 4), (0, 0, 5, 4), (0, 0, 5, -1), (0, 0, -1, 4), (-1, 3, 5, 4), (0, -1, 5, 4))),
+        )
+    ),
     # Sums and extrema of stacked values.
     _family(
         inputs("a b", (4, 6)),

@@ -145,8 +145,8 @@ def _choices(draft: Draft, groups: Sequence[Group], number: int) -> Iterator[Cho
         known = regrouped
     elif kind in _WRITTEN:
         known += _known_entries(groups, number, _WRITTEN)
-    elif sums:  # a part of a Split is a Slice
-        known += _known_entries(groups, number, ("split",))
+    elif sums:  # a part of a Split is a Slice, and a Slice of a Slice begins and ends further on
+        known += _known_entries(groups, number, ("split", "starts", "ends"))
     factors = _MAX_FACTORS if kind in _WRITTEN else 1
     fixed = kind in ("shape", "kernel")  # a window such as 3 x 3 is not the size of a variable
     for choice in itertools.product(*([*_sizes(known, v, factors, sums), *[v] * (fixed and v > 1)] for v in entries)):
