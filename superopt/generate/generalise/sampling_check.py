@@ -17,9 +17,8 @@ from superopt.ir.types import TensorType
 
 __all__ = ["SamplingCheck"]
 
-_SIZES = (1, 2, 3, 4, 6)  # of axes
-_WIDE_SIZES = (1, 4, 6, 8)
-_ATTEMPTS = 150  # to find sizes
+_SIZES, _WIDE_SIZES = (1, 2, 3, 4, 6), (1, 4, 6, 8)  # of axes
+_USUAL_ATTEMPTS, _ATTEMPTS = 150, 220  # to find sizes
 
 
 class SamplingCheck:
@@ -105,9 +104,9 @@ def _number(value: Attr, env: Mapping[str, int], rng: random.Random, sign: int) 
 def _sizes(name: str, whole: int, attempt: int) -> tuple[int, ...]:
     """Return the values that a size or attribute is drawn from. Sizes need not all be equal.
 
-    Every third attempt has room for a Slice of a Slice.
+    The last attempts have room for a Slice of a Slice.
     """
-    wide = attempt % 3 == 2
+    wide = attempt >= _USUAL_ATTEMPTS
     if ".shape" in name:
         return _WIDE_SIZES if wide else _SIZES if attempt % 2 else _SIZES[1:]
     if wide and name.startswith(NAMES["ends"]):
