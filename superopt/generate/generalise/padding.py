@@ -68,7 +68,7 @@ def with_tied_amounts(draft: Draft, groups: Values, check: SamplingCheck) -> Dra
         if name
     }
     wider = draft.filling(filled, values, "amount")
-    others = {name: amount + 1 + k for k, (name, amount) in enumerate(values.items())}
+    others = {name: amount + (1 + k) ** 2 for k, (name, amount) in enumerate(values.items())}
     return wider if wider.bound and wider.unbound() <= draft.unbound() and _holds(wider, others, check) else draft
 
 
