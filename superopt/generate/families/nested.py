@@ -16,7 +16,7 @@ _MATRIX, _IMAGE = (7, 24), (2, 3, 5, 7)
 
 
 def _family(variables: tuple[Variable, ...], *uses: Use, runtime: int = 2) -> Family:
-    return Family("nested", variables, uses, runtime, elements=4000)
+    return Family("nested", variables, uses, runtime, elements=6000)
 
 
 def _cut(axis: int, start: int, end: int, step: int, *slots: str) -> Use:
