@@ -17,6 +17,7 @@ from superopt.runtime import Target
 from superopt.search import (
     AnalyticCost,
     Attempts,
+    CostModel,
     Device,
     ModelTimer,
     SearchProgress,
@@ -27,6 +28,7 @@ from superopt.search import (
     shipped_devices,
 )
 from superopt.search.apply import AppliedTrace
+from superopt.search.cost.graph_cost import SECONDS_PER_PS, GraphCost
 from superopt.search.cost.over_sizes import RESOLUTION, SizeGuard
 from superopt.store import ResultStore
 from verify.proof_book import Book
@@ -79,7 +81,8 @@ class FoundRewrites:
     `traces` are its passes, each on the result of the pass before. Costs are in seconds; `gains` are the seconds
     that one use of a rewrite saves. `origin` names the rule that made a term. `attempts` counts, for each rule by id,
     matches, trials and uses. `rule_ids` has the id in the rule files for the rule of each step. `complete` is True if
-    the search ended by itself and not by its time.
+    the search ended by itself and not by its time. `uncertified` is the number of rules that match where no certificate
+    proves them, in a search that proves none.
     """
 
     traces: tuple[Trace, ...] = ()
@@ -91,6 +94,7 @@ class FoundRewrites:
     attempts: Mapping[str, Attempts] = field(default_factory=dict)
     complete: bool = False
     rule_ids: Mapping[Rule, str] = field(default_factory=dict)
+    uncertified: int = 0
 
 
 Finder = Callable[[SearchRequest], FoundRewrites]
@@ -135,10 +139,13 @@ def search_model(request: SearchRequest) -> FoundRewrites:
     source = f"analytic, {devices[0].name}"
     if len(devices) > 1:
         source += f"; no slower by those for {', '.join(one.name for one in devices[1:])}"
-    traces = result.traces
+    traces, cost_before, cost_after = result.traces, result.cost_before, result.cost_after
     if options.quick:
-        traces = _passes_not_slower(model.outputs, traces, guard)
-    reported = (result.cost_before, result.cost_after if traces == result.traces else None, source)
+        # The search has compared means over all devices; the user is told the times on one device.
+        own = SizeGuard(costs[: len(request.all_sizes)]).mean(model.outputs)
+        traces, outputs = _passes_not_slower(model.outputs, traces, guard)
+        cost_before, cost_after = _seconds(model.outputs, own), _seconds(outputs, own)
+    reported = (cost_before, cost_after, source)
     counts = result.match_report.by_rule
     return FoundRewrites(traces, *reported, result.savings_s, result.origin, counts, result.complete, result.rule_ids)
 
@@ -148,17 +155,23 @@ def _all_devices(first: Device) -> list[Device]:
     return list(dict.fromkeys((first, *map(find_device, shipped_devices()))))
 
 
-def _passes_not_slower(outputs: tuple[Term, ...], traces: Sequence[Trace], guard: SizeGuard) -> tuple[Trace, ...]:
-    """Return the first passes, as many as leave the whole graph no slower in any case.
+def _passes_not_slower(
+    outputs: tuple[Term, ...], traces: Sequence[Trace], guard: SizeGuard
+) -> tuple[tuple[Trace, ...], tuple[Term, ...]]:
+    """Return the first passes, as many as leave the whole graph no slower in any case, and the outputs after them.
 
     The search has compared regions, and the runtime fuses operators across their borders.
     """
-    kept, after = 0, outputs
+    kept, last, after = 0, outputs, outputs
     for number, trace in enumerate(traces, 1):
         after = AppliedTrace(after, trace, {}).outputs
         if not guard.is_slower(after, outputs):
-            kept = number
-    return tuple(traces[:kept])
+            kept, last = number, after
+    return tuple(traces[:kept]), last
+
+
+def _seconds(outputs: Sequence[Term], model: CostModel) -> float:
+    return GraphCost(model).price(outputs).time_ps * SECONDS_PER_PS
 
 
 def _algorithm_timer(request: SearchRequest, costs: Sequence[AnalyticCost]) -> AlgorithmTimer | None:

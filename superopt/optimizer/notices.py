@@ -9,6 +9,7 @@ from superopt.optimizer.error_bound import jumps_behind
 from superopt.optimizer.options import Options
 from superopt.optimizer.result import Latency, gain_is_predicted
 from superopt.optimizer.selection import Selection
+from superopt.wording import counted
 
 __all__ = ["notices"]
 
@@ -41,6 +42,12 @@ def notices(context: RunContext, selection: Selection) -> Iterator[str]:
     if found.cost_source and not found.complete and (options.quick or not found.traces):
         more = "without --quick it has more" if options.quick else "a longer --budget may find more"
         yield f"the search ended by its time, and had not tried everything: {more}"
+    if options.quick and not changed and found.uncertified:
+        verbs = "that matches here is" if found.uncertified == 1 else "that match here are"
+        yield (
+            f"{counted(found.uncertified, 'rule')} {verbs} not certified for these ranks and attributes, and --quick"
+            " proves none anew: a run without it does, and may find more"
+        )
     if selection.latency is not None:
         yield from _of_timings(selection.latency, changed)
 

@@ -39,8 +39,9 @@ class ProofCache(Book):
     Only verdicts by the same kernel are used. A rule that takes too long to prove, for a run of `budget_s` seconds,
     counts as not proven in this run, and that is not stored. `made` has the verdicts that this run had to find for the
     search. `own` has the proofs of this run. It uses no certificates and no verdicts of earlier runs, and the replay
-    uses no other book. If not `proves`, rules with certificates are used only where these or an earlier run prove them.
-    Others are those of two operands or steps, written for more (`superopt.rulebook`).
+    uses no other book. If not `proves`, rules with certificates are used only where these or an earlier run prove them;
+    `uncertified` has those that a match would have needed elsewhere. Others are those of two operands or steps, written
+    for more (`superopt.rulebook`).
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class ProofCache(Book):
         self._too_loose: dict[Rule, bool] = {}
         self._losing_guards: dict[tuple[Rule, frozenset[str]], bool] = {}
         self.made: dict[tuple[Rule, Signature], Verdict] = {}  # by proofs of this run, for the search
+        self.uncertified: set[Rule] = set()
         self._keys: dict[tuple[Rule, Signature], VerdictKey] = {}  # keys of verdicts by earlier runs
         self._store = store
 
@@ -163,6 +165,7 @@ class ProofCache(Book):
 
     def _proven(self, at: tuple[Rule, Signature]) -> Verdict:
         if not self._may_prove(at[0]):
+            self.uncertified.add(at[0])
             return Unknown("not proven before, and this run does not extend certificates")
         try:
             verdict = within_effort(self.own.verdict, *at, max_calls=self._max_calls)

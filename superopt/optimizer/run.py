@@ -180,7 +180,8 @@ def _search(
         bodies = search_bodies(replace(request, share=_BODIES_SHARE), finder, context.proofs.own)
         request = replace(request, share=1 - _BODIES_SHARE)
     found = finder(request)
-    return replace(found, rule_ids={**bodies.rule_ids, **found.rule_ids}), bodies
+    uncertified = len(context.proofs.uncertified)
+    return replace(found, rule_ids={**bodies.rule_ids, **found.rule_ids}, uncertified=uncertified), bodies
 
 
 def _is_dynamic(model: Model) -> bool:

@@ -209,7 +209,10 @@ class Validator:
             self._source.release_weights()
 
     def _add(self, kind: str, feeds: Feeds, outputs: list[Any], size: int = 0) -> None:
-        self._expected.append(Expected(kind, size, feeds, outputs, self._seed, self._original.run_plain))
+        expected = Expected(kind, size, feeds, outputs, self._seed, self._original.run_plain)
+        if not self._thorough:
+            expected.no_reference = "not computed in a quick run"
+        self._expected.append(expected)
 
     def _add_special(self, feeds: Feeds, outputs: list[Any]) -> None:
         """Add the sets of inputs that are derived from a random input."""

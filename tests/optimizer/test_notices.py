@@ -47,6 +47,14 @@ def test_options_that_a_quick_run_does_not_use_are_told() -> None:
     assert not said(Options(quick=True), FoundRewrites()) and not said(Options(**given), FoundRewrites())
 
 
+@pytest.mark.parametrize(("number", "expected"), [(0, ""), (1, "1 rule that matches"), (3, "3 rules that match")])
+def test_rules_without_certificates_are_told_if_a_quick_run_finds_nothing(number: int, expected: str) -> None:
+    found = FoundRewrites((), 2.0, 2.0, "analytic", complete=True, uncertified=number)
+    told = said(Options(quick=True), found)
+    assert expected in told if number else not told
+    assert not said(Options(), found) and "certified" not in said(Options(quick=True), found, proto=object())
+
+
 @pytest.mark.parametrize(("after", "expected"), [(1.0, True), (2.0, False)])
 def test_only_a_predicted_gain_is_called_one(after: float, expected: bool) -> None:
     found = FoundRewrites((), 2.0, after, "analytic", complete=True)

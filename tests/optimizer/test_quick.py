@@ -44,6 +44,20 @@ def test_rewritten_compared_and_not_timed(lora_rules: Path) -> None:
     assert [notice for notice in result.notices if notice.startswith("not timed")]
 
 
+def test_predicted_times_are_those_of_the_named_device(lora_rules: Path) -> None:
+    """Not a mean over all devices: a second run on the result begins where the first one ends."""
+    first = quick(lora(), lora_rules)
+    assert first.proto is not None
+    second = quick(first.proto, lora_rules)
+    assert first.cost_after_ms == pytest.approx(second.cost_before_ms, rel=1e-3)
+
+
+def test_without_evaluations_in_float64_the_budget_is_not_to_blame(lora_rules: Path) -> None:
+    difference = quick(lora(), lora_rules).difference
+    assert difference is not None
+    assert {one.no_reference for one in difference.accuracy} == {"not computed in a quick run"}
+
+
 def test_branches_of_convolutions_are_merged_by_the_shipped_rules() -> None:
     source = branches()
     result = optimize(source, None, ep="cpu", quick=True, timer=never)
@@ -93,7 +107,8 @@ def test_the_search_extends_no_certificate(tmp_path: Path) -> None:
     rule, signature = parse_rule('FastGelu(a) = Gelu[approximate="tanh"](a)'), parse_signature("a[_,_,_,_,_]")
     assert rule in certificates
     with ResultStore(tmp_path / "store.sqlite") as store:
-        assert isinstance(ProofCache(store, certificates, proves=False).verdict(rule, signature), Unknown)
+        without = ProofCache(store, certificates, proves=False)
+        assert isinstance(without.verdict(rule, signature), Unknown) and without.uncertified == {rule}
         assert isinstance(ProofCache(store, certificates).verdict(rule, signature), Proved)
         assert isinstance(ProofCache(store, certificates, proves=False).verdict(rule, signature), Proved)
 
