@@ -18,7 +18,7 @@ __all__ = ["beginning", "result_html", "result_text", "verdict"]
 _COLUMNS = ("", "before", "after", "times as fast")
 _MAX_EQUATION = 300  # characters; half of the rules have 94, and one with lists of numbers 3,250
 _MAX_ATTEMPTS = 10  # rules that `--explain` shows
-_LEAST_MS = 0.01  # shorter times are microseconds, and those below a thousandth of one are none
+_LEAST_MS = 0.1  # shorter times are microseconds, and those below a thousandth of one are none
 _MIN_CHANGE = 0.02  # of the size of the weights, to be shown
 Row = tuple[str, str, str, str]
 
@@ -116,17 +116,18 @@ def _rows(result: Result) -> Iterator[Row]:
         note += ", mean over sizes" if len(t.sizes) > 1 else ""
         note += ", by an earlier run" if t.remembered else ""
         if t.clock == "cpu":
-            yield f"{measured}CPU time{note}", _ms(t.before_ms), _ms(t.after_ms), _interval(t.ratio, t.low, t.high)
+            yield f"{measured}CPU time{note}", *_times(t.before_ms, t.after_ms), _interval(t.ratio, t.low, t.high)
             ratio = _ratio(t.wall_before_ms, t.wall_after_ms)
-            yield f"{measured}wall time{note}", _ms(t.wall_before_ms), _ms(t.wall_after_ms), ratio
+            yield f"{measured}wall time{note}", *_times(t.wall_before_ms, t.wall_after_ms), ratio
         else:
-            yield f"{measured}wall time{note}", _ms(t.before_ms), _ms(t.after_ms), _interval(t.ratio, t.low, t.high)
+            yield f"{measured}wall time{note}", *_times(t.before_ms, t.after_ms), _interval(t.ratio, t.low, t.high)
         for one in t.sizes if len(t.sizes) > 1 else ():
             shapes = ", ".join(f"{name}={show_shape(shape)}" for name, shape in one.shapes.items())
-            yield f"  at {shapes}", _ms(one.before_ms), _ms(one.after_ms), _interval(one.ratio, one.low, one.high)
+            yield f"  at {shapes}", *_times(one.before_ms, one.after_ms), _interval(one.ratio, one.low, one.high)
     if result.cost_before_ms is not None and result.cost_after_ms is not None:
         ratio = _ratio(result.cost_before_ms, result.cost_after_ms)
-        yield "predicted time", _ms(result.cost_before_ms), _ms(result.cost_after_ms), ratio
+        note = "" if result.changed or not result.refused else ", refused candidate"
+        yield f"predicted time{note}", *_times(result.cost_before_ms, result.cost_after_ms), ratio
 
 
 def _weight_sizes(before: int | None, after: int | None) -> tuple[str, str] | None:
@@ -137,8 +138,8 @@ def _weight_sizes(before: int | None, after: int | None) -> tuple[str, str] | No
 
 
 def _bytes(value: int) -> str:
-    """Return a size as text: in kB if it would be 0.0 MB."""
-    return f"{value / 1e6:.1f} MB" if value >= 1e5 or not value else f"{value / 1e3:.1f} kB"
+    """Return a size as text: in kB below 1 MB, where a change that is shown would be lost in MB."""
+    return f"{value / 1e6:.1f} MB" if value >= 1e6 or not value else f"{value / 1e3:.1f} kB"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -157,7 +158,7 @@ def _proof(result: Result) -> Iterator[str]:
         classes = result.numerics if result.numerics == "exact" else f"{result.numerics} or stricter"
         yield (
             f"proven: {counted(p.rules, 'rule')} at {counted(p.signatures, 'signature')} ({classes});"
-            f" the kernel replayed {counted(p.steps, 'step')}, in regions that stand at {counted(p.places, 'place')}"
+            f" the kernel replayed {counted(p.steps, 'step')}, of rewrites applied at {counted(p.places, 'place')}"
         )
     if result.error_factor is not None and result.rules:
         yield f"proven: the bound on rounding errors is at most {result.error_factor:.3g} times the original's"
@@ -204,10 +205,17 @@ def _interval(ratio: float, low: float, high: float) -> str:
     return f"{ratio:.3f} ({low:.3f} to {high:.3f})"
 
 
-def _ms(value: float) -> str:
-    """Return milliseconds as text, with a unit in which no time but none at all is 0."""
-    if abs(value) < _LEAST_MS:
-        return f"{value * 1e3:.3g} us" if abs(value) >= 1e-6 else "0 us"
+def _times(before: float, after: float) -> tuple[str, str]:
+    """Return two times in milliseconds as text, in one unit unless one is much longer."""
+    least = 10 * _LEAST_MS if 0 < min(before, after) < _LEAST_MS else _LEAST_MS
+    return _ms(before, least), _ms(after, least)
+
+
+def _ms(value: float, least: float = _LEAST_MS) -> str:
+    """Return milliseconds as text, in microseconds below `least`: no time but none at all is shown as 0."""
+    if abs(value) < least:
+        digits = ".0f" if abs(value) >= 0.1 else ".3g"
+        return f"{value * 1e3:{digits}} us" if abs(value) >= 1e-6 else "0 us"
     return f"{value:.3f} ms" if value < 10 else f"{value:.1f} ms"
 
 

@@ -47,6 +47,7 @@ def render_run(run: Mapping[str, Any]) -> str:
         run=run,
         name=PurePath(run["model"]).name or "model in memory",
         drawn=_drawn(run["latency"]),
+        differs=not run["changed"] and run["reason"].startswith("outputs differ"),
         is_gain=gain_is_predicted(run["cost_before_ms"], run["cost_after_ms"]),
         operators=operators,
         operators_text=f"{counted(sum(before.values()), 'operator')} before, {sum(after.values()):,} after.",

@@ -61,6 +61,7 @@ def test_weights_are_shown_if_their_size_changes() -> None:
     for before, after, shown in (
         (40e6, 90e6, ["40.0", "MB", "90.0", "MB"]),
         (1408, 1184, ["1.4", "kB", "1.2", "kB"]),
+        (278_528, 262_144, ["278.5", "kB", "262.1", "kB"]),
         (40e6, 40.1e6, None),
         (0, 0, None),
         (None,) * 3,
@@ -97,6 +98,8 @@ def test_a_refused_candidate_is_no_result() -> None:
     text = str(result(False, latency=latency(0.8, 0.7, 0.9), refused=[Refusal("all rewrites", "slower: 0.8")]))
     assert text.startswith("The original is kept") and "\nCPU time, refused candidate " in text
     assert max(map(len, text.split("predicted times")[0].splitlines()[2:])) <= 80
+    assert "\npredicted time, refused candidate " in text
+    assert "\npredicted time  " in str(result(False))  # nothing was refused: both times are the original's
     assert "refused: " not in text  # once more: the verdict says it
     assert text.endswith("written, not rewritten: out.onnx")
     others = [Refusal("all rewrites", "slower: 0.8"), Refusal("rule abc", "not surely faster: 1.001")]
@@ -109,6 +112,23 @@ def test_a_refused_candidate_is_no_result() -> None:
 )
 def test_short_times_are_not_shown_as_none(saved_ms: float, shown: str) -> None:
     assert shown in str(result(attempts=[RuleAttempts("0123456789ab", "Relu(x) = x", 1, 1, 0, 1, saved_ms)]))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        (0.0144, 0.0062, ["14.4", "us", "6.2", "us"]),
+        (0.2, 0.05, ["200", "us", "50", "us"]),
+        (0.5, 0.2, ["0.500", "ms", "0.200", "ms"]),
+        (0.99996, 0.05, ["1000", "us", "50", "us"]),
+        (20.0, 0.002, ["20.0", "ms", "2", "us"]),
+        (0.5, 0.0, ["0.500", "ms", "0", "us"]),
+    ],
+)
+def test_times_of_one_row_have_one_unit(before: float, after: float, shown: list[str]) -> None:
+    lines = str(result(cost_before_ms=before, cost_after_ms=after)).splitlines()
+    (row,) = (line.split()[2:6] for line in lines if line.startswith("predicted time "))
+    assert row == shown
 
 
 def test_a_run_that_ended_before_the_provider_was_chosen_names_none() -> None:

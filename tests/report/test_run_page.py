@@ -88,6 +88,22 @@ def test_page_on_a_run_that_kept_the_original() -> None:
     assert "<svg" not in page
 
 
+def test_a_refused_candidate_is_not_taken_for_the_result() -> None:
+    """Its rows name it, and a comparison that failed has no tick."""
+    refused = [Refusal("all rewrites", "outputs differ: output 0 is not bit-identical")]
+    unlike = Difference(float("inf"), float("inf"), 3e-5, 0.0, 1)
+    latency = Latency(4.0, 2.0, 2.0, 1.9, 2.1, 4.5, 2.25, 9, "cpu")
+    result = _run(refused=refused, difference=unlike, latency=latency, cost_before_ms=2.0, cost_after_ms=1.0)
+    result.reason = refused[0].reason
+    page = render_run(json.loads(result.to_json()))
+    for row in ("measured CPU time", "measured wall time", "predicted"):
+        assert f"{row}, refused candidate</th>" in page
+    assert '<dt class="missing">Compared, and different</dt>' in page and "not a number" not in page
+    assert "What it brought" not in page
+    result.reason, result.refused = "slower: 0.8", [Refusal("all rewrites", "slower: 0.8")]
+    assert '<dt class="passed">Compared</dt>' in render_run(json.loads(result.to_json()))
+
+
 def test_pages_on_runs_that_timed_nothing_claim_nothing() -> None:
     """A kept original is no result that may be faster, and a cleaned-up one is not predicted to be."""
     kept = render_run(json.loads(_run().to_json()))
