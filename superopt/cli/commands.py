@@ -54,6 +54,8 @@ class _Commands(Group):
 
     def unknown(self, ctx: click.Context, args: list[str]) -> str:
         """Return the message about arguments that begin with neither a subcommand nor a file."""
+        if Path(args[0]).is_dir():
+            return f"{args[0]} is a folder, not a model; to optimize a file: superopt optimize FILE -o FILE"
         hint = near_names(args[0], _SUMMARIES) or f"; to optimize a file: superopt optimize {args[0]} -o FILE"
         return f"no such command or file: {args[0]}{hint}"
 

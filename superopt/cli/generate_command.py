@@ -72,7 +72,7 @@ def _asked(path: Path | None) -> str:
 
 @click.command("generate", context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
-    "--out", type=FileName(file_okay=False), default=Path("rules"), show_default=True,
+    "-o", "--out", type=FileName(file_okay=False), default=Path("rules"), show_default=True,
     help="Folder to write. Until the run ends, results of shards are kept beside it in OUT.shards.",
 )  # fmt: skip
 @click.option(

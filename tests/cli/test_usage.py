@@ -103,6 +103,8 @@ def test_an_unknown_device_is_told_the_names_of_devices() -> None:
     ("arguments", "said"),
     [
         (["optimize", "https://example.org/m.onnx", "-o", "x"], "https://example.org/m.onnx: no file but an address"),
+        ([".", "-o", "x"], ". is a folder, not a model; to optimize a file"),
+        (["generate", "-o", "x", "--family", "nope"], "no family nope"),
         (["generate", "--family", "nope"], "invalid value for '--family': no family nope"),
         (["generate", "--corpus", "nope.txt"], "invalid value for '--corpus': nope.txt"),
         (["generate", "--windows", "5"], "--windows is for --corpus"),
