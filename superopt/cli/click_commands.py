@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import click
 
 from superopt.cli.supervisor import INTERRUPTED
 
-__all__ = ["Group", "Program", "near_names", "versioned"]
+__all__ = ["Group", "Program", "near_names", "version_option", "versioned"]
 
-
+_Command = TypeVar("_Command", bound=Callable[..., Any] | click.Command)
 _NO_ARGUMENTS = getattr(click.exceptions, "NoArgsIsHelpError", ())  # Click 8.1 has no such error
 
 
@@ -78,8 +78,30 @@ def near_names(name: str, known: Iterable[str]) -> str:
 def versioned(command: click.Command) -> click.Command:
     """Return `command` with the option --version."""
     if all(parameter.name != "version" for parameter in command.params):
-        command = click.version_option(package_name="superopt")(command)
+        command = version_option(command)
     return command
+
+
+def version_option(command: _Command) -> _Command:
+    """Return `command` with the option --version, which also works in a checkout that is not installed."""
+    option = click.option(
+        "--version", is_flag=True, expose_value=False, is_eager=True, callback=_show_version,
+        help="Show the version and exit.",
+    )  # fmt: skip
+    return option(command)
+
+
+def _show_version(ctx: click.Context, _option: click.Parameter, is_asked: bool) -> None:
+    if not is_asked or ctx.resilient_parsing:
+        return
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        number = version("superopt")
+    except PackageNotFoundError:
+        number = "unknown: it runs from a checkout that is not installed"
+    click.echo(f"{ctx.find_root().info_name}, version {number}")
+    ctx.exit()
 
 
 def _show(error: click.ClickException) -> None:

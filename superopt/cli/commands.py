@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from superopt.cli.click_commands import Group, near_names, versioned
+from superopt.cli.click_commands import Group, near_names, version_option, versioned
 
 __all__ = ["main"]
 
@@ -69,7 +69,7 @@ def _is_model_name(argument: str) -> bool:
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="superopt")
+@version_option
 def main() -> None:
     """Make ONNX models faster with rules that are proven for every tensor size.
 

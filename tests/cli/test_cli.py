@@ -74,6 +74,15 @@ def test_every_command_says_its_version(name: str) -> None:
     assert (result.exit_code, result.output.count(metadata.version("superopt"))) == (0, 1)
 
 
+def test_a_checkout_that_is_not_installed_has_no_number_of_a_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    result = CliRunner().invoke(main, ["--version"])
+    assert result.exit_code == 0 and "version unknown: it runs from a checkout" in result.output
+
+
 def test_no_color(arguments: list[str | Path]) -> None:
     """Even where a terminal is claimed."""
     result = run(*arguments, NO_COLOR="1", FORCE_COLOR="1", TERM="xterm-256color")
