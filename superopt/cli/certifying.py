@@ -41,7 +41,7 @@ def write_signatures(reports: Iterable[RuleReport]) -> list[str]:
         if report.signed:
             by_file.setdefault(report.file, []).append(report)
     for name, signed in by_file.items():
-        lines = Path(name).read_bytes().decode("utf-8").splitlines(keepends=True)
+        lines = Path(name).read_bytes().decode("utf-8-sig").splitlines(keepends=True)
         for report in signed:
             at = report.line - 1
             if at >= len(lines) or not report.signed.startswith(lines[at].rstrip() + " @ "):

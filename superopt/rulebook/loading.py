@@ -130,7 +130,7 @@ def read_all_rules(files: Iterable[Path]) -> list[Listed]:
 def _lines(file: Path) -> Iterator[tuple[int, str]]:
     """Yield the lines of a file that hold a rule, with their numbers. Raises RulesError."""
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = file.read_text(encoding="utf-8-sig").splitlines()  # editors on Windows write a byte order mark
     except UnicodeDecodeError:
         raise RulesError(f"{file}: not a file of rules: it holds bytes that are no text in UTF-8") from None
     except OSError as error:

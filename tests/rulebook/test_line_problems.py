@@ -13,7 +13,7 @@ from superopt.cli import main
 from superopt.ir.notation import show_rule
 from superopt.ir.rule import Rule
 from superopt.rulebook.line_problems import LineProblem, parsed
-from superopt.rulebook.loading import RuleSyntaxError, load_rules, read_all_rules
+from superopt.rulebook.loading import RuleSyntaxError, certified_rules, load_rules, read_all_rules
 
 
 @pytest.mark.parametrize(
@@ -88,6 +88,16 @@ def test_all_lines_of_all_files_are_told(tmp_path: Path) -> None:
     assert [line[: line.index(": ", 7)] for line in caught.value.lines if not line.startswith(" ")] == [
         f"error: {tmp_path / name}" for name in ("a.rules:2", "a.rules:5", "b.rules:1")
     ]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_rule(tmp_path: Path) -> None:
+    """Editors on Windows write one; `verify --certify` leaves it out when it writes signatures."""
+    path = tmp_path / "mine.rules"
+    path.write_text("Relu(Relu(x)) = Relu(x)\n", encoding="utf-8-sig")
+    done = CliRunner().invoke(main.command, ["verify", "--certify", str(path)])
+    assert done.exit_code == 0, done.output
+    assert path.read_text(encoding="utf-8").startswith("Relu(Relu(x)) = Relu(x) @ x[")
+    certified_rules(path)
 
 
 @pytest.mark.parametrize("command", ["verify", "rules"])
