@@ -161,7 +161,9 @@ def _proof(result: Result) -> Iterator[str]:
             f" the kernel replayed {counted(p.steps, 'step')}, of rewrites applied at {counted(p.places, 'place')}"
         )
     if result.error_factor is not None and result.rules:
-        yield f"proven: the bound on rounding errors is at most {result.error_factor:.3g} times the original's"
+        factor = result.error_factor
+        size = f"at most {factor:.3g} times the original's" if factor > 1 else "no larger than the original's"
+        yield f"proven: the bound on rounding errors is {size}"
 
 
 def _accuracy(d: Difference, result: Result) -> Iterator[str]:

@@ -147,6 +147,14 @@ def test_a_clean_up_promises_no_speed() -> None:
     assert text.startswith("Cleaned up, and not timed here. No gain in speed is predicted.") and "proven" not in text
 
 
+@pytest.mark.parametrize(
+    ("factor", "shown"), [(1.0, "is no larger than the original's"), (2.5, "is at most 2.5 times the original's")]
+)
+def test_a_bound_that_stays_is_no_multiple(factor: float, shown: str) -> None:
+    rules = [RuleUse("0123456789ab", "Relu(Relu(x))", "Relu(x)", 1)]
+    assert f"the bound on rounding errors {shown}" in str(result(rules=rules, error_factor=factor))
+
+
 def test_html_is_closed_and_escaped() -> None:
     class Reader(HTMLParser):
         def __init__(self) -> None:
