@@ -11,7 +11,7 @@ import click
 
 from superopt.choices import MOST_THREADS
 from superopt.cli.file_names import FileName, Integer, RulesName
-from superopt.cli.options import check_rules, device
+from superopt.cli.options import check_rules, device, fixed_shapes
 from superopt.cli.terminal import ProgressLines, one_line_errors, results
 from superopt.optimizer.options import Options
 from superopt.search.cost.device import shipped_devices
@@ -52,6 +52,10 @@ _HEADINGS = {
     "--threads", type=Integer(min=0, max=MOST_THREADS), default=_DEFAULTS.threads, show_default=True,
     help="Threads that the costs are for.",
 )  # fmt: skip
+@click.option(
+    "--shape", "shapes", metavar="INPUT=1x128", multiple=True, callback=fixed_shapes,
+    help="Shape of a dynamic input that the costs are for. Repeatable. Sizes that are not given count as 32.",
+)  # fmt: skip
 @click.option("--rules", type=RulesName(), help="File or folder of certified rules to use instead of the shipped ones.")
 @click.option("--add-rules", type=RulesName(), multiple=True, help="The same, to use besides them. Repeatable.")
 @click.option("--skip-rule", "skip_rules", metavar="ID", multiple=True, help="Do without this rule. Repeatable.")
@@ -80,6 +84,7 @@ def why_command(model: Path, node: str | None, limit: int, as_json: bool, **sett
     Examples:
       superopt why model.onnx --node /layer1/conv1/Conv
       superopt why model.onnx --node logits --ep cuda
+      superopt why model.onnx --node logits --shape ids=1x128
       superopt why model.onnx --node MatMul_12 --numerics exact --json
     """
     from superopt.optimizer.why import costliest_nodes, explain_node

@@ -40,7 +40,7 @@ def notices(context: RunContext, selection: Selection) -> Iterator[str]:
         yield "not timed: only the cost models of all known devices say that the result is faster"
     # Default runs often end so, and say how long they may take. Nothing found, or few seconds, may be for that reason.
     if found.cost_source and not found.complete and (options.quick or not found.traces):
-        more = "without --quick it has more" if options.quick else "a longer --budget may find more"
+        more = "without --quick it has more time" if options.quick else "a longer --budget may find more"
         yield f"the search ended by its time, and had not tried everything: {more}"
     if options.quick and not changed and found.uncertified:
         verbs = "that matches here is" if found.uncertified == 1 else "that match here are"

@@ -17,14 +17,17 @@ from superopt.ir.term import Attr, Term, node_of
 from superopt.onnx_io import Model, ModelError, has_kernel, is_writable
 from superopt.onnx_io.subgraphs import all_nodes
 from superopt.optimizer.equations import show_sides
+from superopt.optimizer.input_sizes import InputSizes
 from superopt.optimizer.options import Options
 from superopt.optimizer.proof_cache import ProofCache
 from superopt.optimizer.rule_reading import with_formulas
 from superopt.optimizer.source import Source
 from superopt.rulebook.loading import chosen_rules
+from superopt.runtime import InputError, Unfeedable, input_specs
 from superopt.search import AnalyticCost, Device, device_of
 from superopt.search.cost.graph_cost import SECONDS_PER_PS, GraphCost
 from superopt.search.cost.incremental import IncrementalCost
+from superopt.search.cost.work import UNKNOWN_SIZE
 from superopt.search.match.graph_index import GraphIndex
 from superopt.search.match.matcher import Matcher
 from superopt.search.match.near_misses import near_misses
@@ -74,13 +77,14 @@ class Why:
 def explain_node(model: str | Path | onnx.ModelProto, node: str, options: Options) -> Why:
     """Return what the rules say about the operator `node`: the name of a node, or of one of its outputs.
 
-    Of `options` those count that choose rules, numerics and device. Nothing is run or measured. Raises ModelError (also
-    for a name that is not in the model, with the nearest ones), RulesError, DeviceError, OSError.
+    Of `options` those count that choose rules, numerics and device, and the shapes: costs are those at the lower ends
+    of their ranges. Nothing is run or measured. Raises ModelError (also for a name that is not in the model, with the
+    nearest ones), RulesError, DeviceError, InputError, OSError.
     """
     source = Source(model)
     own = None if options.rules is None else Path(options.rules)
     rules, certificates = chosen_rules(own, map(Path, options.add_rules), options.skip_rules)
-    graph = with_formulas(source.terms, rules)
+    graph = with_formulas(_at_given_shapes(source, options), rules)
     device = _device(options)
     proto = _find_node(source.proto, node)
     term = _find_term(graph, proto, node)
@@ -117,10 +121,10 @@ def explain_node(model: str | Path | onnx.ModelProto, node: str, options: Option
 def costliest_nodes(model: str | Path | onnx.ModelProto, options: Options, most: int = 8) -> list[str]:
     """Return names of nodes, or of their outputs, each with its operator: those that cost most by the analytic model.
 
-    Raises ModelError, DeviceError, OSError.
+    Raises ModelError, DeviceError, InputError, OSError.
     """
     source = Source(model)
-    graph, known = source.terms, set(_names(source.proto.graph.node))
+    graph, known = _at_given_shapes(source, options), set(_names(source.proto.graph.node))
     costs = AnalyticCost(_device(options), options.threads, graph.sizes)
     index = GraphIndex(graph.outputs)
     operators = sorted((node_of(term) for term in index.computed), key=lambda one: (-costs.cost(one), one.digest))
@@ -132,6 +136,17 @@ def _name(graph: Model, term: Term) -> str:
     """Return the name of a term's node, else of its tensor; empty if neither has one."""
     note = graph.nodes.get(node_of(term))
     return (note.name if note is not None else "") or graph.names.get(term) or graph.names.get(node_of(term)) or ""
+
+
+def _at_given_shapes(source: Source, options: Options) -> Model:
+    """Return the model with the sizes that the given shapes leave to its symbols. Raises InputError."""
+    if not options.shapes:
+        return source.terms
+    try:
+        sizes = InputSizes(input_specs(source.proto), options.shapes)
+    except Unfeedable as error:  # another input has no known rank
+        raise InputError(str(error)) from error
+    return source.terms.at_shapes(sizes.shapes(dict.fromkeys(sizes.open, UNKNOWN_SIZE) | sizes.lower_ends))
 
 
 def _device(options: Options) -> Device:

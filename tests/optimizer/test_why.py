@@ -182,6 +182,23 @@ def test_the_command(tmp_path: Path) -> None:
     assert "the first are 'Relu of [bold]' (Relu), 'Relu of y' (Relu)" in failed.stderr
 
 
+def test_costs_are_for_the_given_shapes(tmp_path: Path) -> None:
+    """Without shapes, a dynamic size counts as 32."""
+    rules = certified(tmp_path / "own.rules", TWICE)
+    graph = model([node("Relu", "x", "a"), node("Relu", "a", "y")], [floats("x", "n", "m")], [floats("y", "n", "m")])
+    onnx.save(graph, tmp_path / "model.onnx")
+
+    def saved(*shape: str) -> float:
+        arguments = tmp_path / "model.onnx", "--node", "y", "--rules", rules, "--json", *shape
+        return float(json.loads(run(*arguments).stdout)["rules"][0]["saved_us"])
+
+    usual = saved()
+    assert saved("--shape", "x=1x1") < usual < saved("--shape", "x=2048x2048")
+    assert saved("--shape", "x=32x32") == usual
+    failed = run(tmp_path / "model.onnx", "--node", "y", "--shape", "z=1")
+    assert failed.exit_code == 2 and failed.stderr == "error: there is no input 'z' (inputs: x)\n"
+
+
 def test_without_a_name_the_costliest_operators_are_named(tmp_path: Path) -> None:
     sizes = [("w", weights(4, 512)), ("v", weights(512, 4))]
     nodes = [node("MatMul", "x w", "a"), node("Relu", "a", "b"), helper.make_node("MatMul", ["b", "v"], ["y"])]

@@ -18,10 +18,10 @@ from superopt.ops.recurrent import RECURRENT
 from superopt.properties import changes_shape_only, moves
 from superopt.search.cost.arithmetic import Work, arithmetic
 
-__all__ = ["Traffic", "Work", "bytes_of", "elements", "tables", "traffic", "work"]
+__all__ = ["UNKNOWN_SIZE", "Traffic", "Work", "bytes_of", "elements", "tables", "traffic", "work"]
 
 # Sizes that stand for unknown ones.
-_UNKNOWN_SIZE = 32
+UNKNOWN_SIZE = 32
 _UNKNOWN_RANK_ELEMENTS = 4096
 _WIDTHS = {"double": 8, "int64": 8, "uint64": 8, "complex64": 8, "complex128": 16}
 _NARROW = {"float16": 2, "bfloat16": 2, "int16": 2, "uint16": 2, "int8": 1, "uint8": 1, "bool": 1}
@@ -111,7 +111,7 @@ def bytes_of(type: TensorType | None) -> int:
 
 
 def _product(sizes: Iterable[Size]) -> int:
-    return math.prod(size if isinstance(size, int) else _UNKNOWN_SIZE for size in sizes)
+    return math.prod(size if isinstance(size, int) else UNKNOWN_SIZE for size in sizes)
 
 
 def _shape(value: Term | None) -> tuple[Size, ...] | None:
@@ -123,4 +123,4 @@ def _sized(type: TensorType | None) -> TensorType | None:
     """Return the type with a usual size in place of each unknown one, or None if the rank is unknown."""
     if type is None or type.shape is None:
         return None
-    return TensorType(type.dtype, tuple(size if isinstance(size, int) else _UNKNOWN_SIZE for size in type.shape))
+    return TensorType(type.dtype, tuple(size if isinstance(size, int) else UNKNOWN_SIZE for size in type.shape))
