@@ -96,6 +96,14 @@ def test_a_missing_operator(tmp_path: Path) -> None:
     assert found.reason == "Add 'sum' reads Mul 'up', and the rule needs MatMul there"
 
 
+def test_an_unknown_rank(tmp_path: Path) -> None:
+    rules = certified(tmp_path / "own.rules", "Relu(x) = Max(x, Neg(Relu(x))) @ x[_,_]\n")
+    unranked = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in "xy"]
+    source = model([node("Relu", "x", "y")], unranked[:1], unranked[1:])
+    reasons = {one.reason for one in rules_of(source, "y", rules) if one.blocked_by == "type"}
+    assert reasons == {"the right side has no known type, because the rank of an operand is unknown"}
+
+
 def test_the_user_is_another_operator(tmp_path: Path) -> None:
     rules = certified(tmp_path / "own.rules", "Relu(Relu(Abs(x))) = Relu(Abs(x)) @ x[_,_]\n")
     source = chain(node("Abs", "x", "a"), node("Relu", "a", "b"), node("Sigmoid", "b", "y"))

@@ -205,6 +205,8 @@ def _unfit(rule: Rule, root: Term, at: Mapping[Term, Term], name: Naming) -> tup
         return "type", f"the right side does not exist at these sizes: {error}"
     if root.type is None:
         return "type", f"the type of {name(root)} is unknown"
+    if result.type is None:
+        return "type", "the right side has no known type, because the rank of an operand is unknown"
     if result.types != root.types:
         return "type", f"the right side would be {result.type}, and {name(root)} is {root.type}"
     return None
