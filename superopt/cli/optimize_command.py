@@ -65,9 +65,10 @@ class _Opset(Integer):
     help="Seed of the search and of the random inputs.",
 )  # fmt: skip
 @click.option(
-    "--budget", metavar="SECONDS", type=Number(min=0), show_default="40, times 3 for each further effort",
+    "--budget", metavar="SECONDS", type=Number(min=0),
     help="Seconds of wall time for the whole run, which ends with the best result that it has validated by then. It"
-    " takes longer only if reading, comparing and timing the model once takes longer.",
+    " takes longer only if reading, comparing and timing the model once takes longer. By default 40, times 3 for each"
+    " further effort.",
 )  # fmt: skip
 @click.option(
     "--quick", is_flag=True,
