@@ -23,9 +23,11 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     made: list[Any] = []
     compare = Validator.compare
 
-    def counted(self: Validator, candidate: bytes | Path) -> tuple[OutputComparison, Sequence[Any]]:
+    def counted(
+        self: Validator, candidate: bytes | Path, references_s: float
+    ) -> tuple[OutputComparison, Sequence[Any]]:
         made.append(candidate)
-        return compare(self, candidate)
+        return compare(self, candidate, references_s)
 
     monkeypatch.setattr(Validator, "compare", counted)
     return made
