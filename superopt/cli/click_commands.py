@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+import superopt
 from superopt.cli.supervisor import INTERRUPTED
 
 __all__ = ["Group", "Program", "near_names", "version_option", "versioned"]
@@ -94,12 +95,7 @@ def version_option(command: _Command) -> _Command:
 def _show_version(ctx: click.Context, _option: click.Parameter, is_asked: bool) -> None:
     if not is_asked or ctx.resilient_parsing:
         return
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        number = version("superopt")
-    except PackageNotFoundError:
-        number = "unknown: it runs from a checkout that is not installed"
+    number = getattr(superopt, "__version__", "unknown: it runs from a checkout that is not installed")
     click.echo(f"{ctx.find_root().info_name}, version {number}")
     ctx.exit()
 

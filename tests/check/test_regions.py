@@ -1,4 +1,4 @@
-"""What was not proven: the reasons, the drawings, and the names in them."""
+"""Regions that were not proven: the reasons, the drawings, and the names in them."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def test_the_incremental_price_is_exact_where_kernels_change(choices: list[int],
 
 
 def test_a_root_that_stays_is_paid_for() -> None:
-    """Of two windows over one image, the smaller one stays, and the larger one reads its result."""
+    """The smaller of two windows over one image stays, and the larger one reads its result."""
     x = image()
     pools = [make("MaxPool", (x,), {"dilations": (1, 1), "kernel_shape": (k, k), "pads": (k // 2,) * 4,
                                     "strides": (1, 1)}) for k in (5, 9)]  # fmt: skip

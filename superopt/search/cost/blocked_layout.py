@@ -132,9 +132,9 @@ def _keeps_layout(term: Term) -> bool:
     """
     if term.op not in _RESIZES:
         return term.op in KEEP_LAYOUT
-    scales, attrs = term.attr("scales"), dict(term.attrs)
-    is_whole = isinstance(scales, tuple) and len(scales) <= 2 and all(isinstance(s, int) and s > 0 for s in scales)
-    return is_whole and (term.op == "ResizeLinear" or REPEATING.items() <= attrs.items())
+    scales = term.attr("scales")
+    is_whole = isinstance(scales, tuple) and len(scales) <= 2 and all(isinstance(scale, int) for scale in scales)
+    return is_whole and (term.op == "ResizeLinear" or REPEATING.items() <= dict(term.attrs).items())
 
 
 def _is_partial(image: Term, block: int) -> bool:

@@ -124,8 +124,7 @@ def fitted(seconds: MeasuredSeconds, prior: Device) -> Device:
         found |= _entry("full", None if few is None else max(1.0, round(_ROWS * _ROWS * dense / few)))
     full = int(found.pop("full", prior.full))
     dense_of = {**prior.dense_of, **{dtype: value for dtype, value in of_types.items() if value is not None}}
-    general = Device(**{**vars(prior), **found})
-    return dataclasses.replace(general.general, full=full, dense_of=dense_of)
+    return Device(**{**vars(prior.general), **found, "full": full, "dense_of": dense_of})
 
 
 def kinds(device: Device, prior: Device, samples: Iterable[tuple[Term, float]]) -> Device:
@@ -153,8 +152,7 @@ def kinds(device: Device, prior: Device, samples: Iterable[tuple[Term, float]]) 
     starts = (_starts_on_cpu if on_cpu else _starts_on_gpu)(rests, overhead)
     starts = {**{kind: start for kind, start in prior.starts.items() if kind not in of_kind}, **starts}
     rounded = {kind: float(f"{start:.3g}") for kind, start in starts.items()}
-    figures = dataclasses.replace(device, slower=slower, slower_traffic=slower_traffic, starts=rounded)
-    return dataclasses.replace(figures, overhead=overhead)
+    return dataclasses.replace(device, overhead=overhead, slower=slower, slower_traffic=slower_traffic, starts=rounded)
 
 
 def _starts_on_cpu(rests: Mapping[str, Sequence[float]], overhead: float) -> dict[str, float]:
