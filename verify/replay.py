@@ -172,7 +172,7 @@ class _General:
         for monomial, coefficient in size.terms:
             product: Size = coefficient
             for atom in monomial:
-                product = product * (symbol(atom) if isinstance(atom, str) else self._new(atom))
+                product = product * (self._new(atom) if isinstance(atom, Quotient) else Dim((((atom,), 1),)))
             total = total + product
         return total
 

@@ -20,7 +20,7 @@ from verify.prove.roundings import roundings
 
 __all__ = ["ConstantUses"]
 
-_TABLE_READERS = frozenset({"Gather", "GatherElements"})  # also at computed indices, where they have no definition
+_TABLE_READERS = frozenset({"Gather", "GatherElements", "Lookup"})
 _SIGNS = frozenset({"Abs", "Neg"})  # a rounding at most, by the kernel's count, and none in fact
 
 

@@ -133,7 +133,7 @@ class Side:
         """Yield the lengths of the constant tables from which the model gathers."""
         for term in topological(self.terms.outputs):
             table = term.inputs[0] if term.inputs else None
-            if term.op.rpartition("::")[2] == "Gather" and table is not None and table.is_constant:
+            if term.op.rpartition("::")[2] in ("Gather", "Lookup") and table is not None and table.is_constant:
                 shape = None if table.type is None else table.type.concrete()
                 axis = dict(term.attrs).get("axis", 0)
                 if shape and isinstance(axis, int):

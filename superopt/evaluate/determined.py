@@ -1,6 +1,7 @@
 """Decide if the definition of an operator is what ONNX Runtime computes, at given values of its operands.
 
-Integers may be computed in floating point, or stop the run with an error (`Operator.integers`). A cast of a real number
+Integers may be computed in floating point, or stop the run with an error (`Operator.integers`), as do indices out of
+range. A cast of a real number
 to an integer type that lacks the number gives another integer in each runtime. Such a result is not folded.
 """
 
@@ -24,6 +25,8 @@ _EXACT = 2.0**52  # integers below are exact in double precision; one bit is lef
 
 def depends_on_values(op: str, operands: Sequence[str], result: str) -> bool:
     """Return True if `is_determined` needs the values of the operands, given the element types."""
+    if op in OPERATORS and OPERATORS[op].index_operands:
+        return True
     if result in FLOAT_DTYPES or op not in OPERATORS:
         return False
     casts = is_conversion(op) and result != "bool" and not FLOAT_DTYPES.isdisjoint(operands)
@@ -36,6 +39,9 @@ def is_determined(
     """Return True if ONNX Runtime computes at `xs` what the definition says, and runs without an error."""
     if not depends_on_values(op, [type.dtype for type in types], out.dtype):
         return True
+    if OPERATORS[op].index_operands:
+        size = xs[0].shape[attrs["axis"]]
+        return bool(((xs[1] >= -size) & (xs[1] < size)).all())
     if is_conversion(op):
         return _in_range(np.trunc(xs[0]), out.dtype)
     if OPERATORS[op].integers == "partial":

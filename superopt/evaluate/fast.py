@@ -159,6 +159,15 @@ def _pad(inputs: Sequence[Any], attrs: Attrs) -> Array:
     return result
 
 
+# Indices that are data: the definition would compute the place of each element.
+
+
+def _lookup(inputs: Sequence[Any], attrs: Attrs) -> Array:
+    """Return the elements at indices. Raises IndexError for one out of range."""
+    x, indices = inputs
+    return np.asarray(np.take(x, indices, attrs["axis"]))
+
+
 KERNELS: Mapping[str, Kernel] = {
     "MatMul": lambda inputs, attrs: np.asarray(inputs[0] @ inputs[1]),
     "Gemm": _gemm,
@@ -170,6 +179,7 @@ KERNELS: Mapping[str, Kernel] = {
     "LSTM": _recurrent(_lstm),
     "Softmax": _softmax,
     "Pad": _pad,
+    "Lookup": _lookup,
     "Constant": lambda inputs, attrs: np.array(attrs["value_floats"], np.float64).reshape(attrs["shape"]),
     "ConstantOfShape": lambda inputs, attrs: np.full(attrs["shape"], attrs["value"], np.float64),
 }

@@ -126,6 +126,13 @@ class Floats(Reading):
     def whole(self, value: Array) -> Array:
         return value
 
+    def places(self, value: Array, size: int) -> Array:
+        """Raises IndexError for an integer out of range."""
+        places = value.astype(np.int64)
+        if ((places < -size) | (places >= size)).any():
+            raise IndexError(f"an index along {size} elements")
+        return places % size
+
     def plus(self, left: Any, right: Any) -> Any:
         return _wide(left) + _wide(right)
 

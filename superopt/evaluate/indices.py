@@ -11,7 +11,9 @@ from typing import Any, TypeAlias, Union
 
 import numpy as np
 
-__all__ = ["Array", "FloorQuotient", "GridVariable", "Index", "OutOfBounds", "index_of", "on_last_axes", "read"]
+__all__ = [
+    "Array", "DataNumbers", "FloorQuotient", "GridVariable", "Index", "OutOfBounds", "index_of", "on_last_axes", "read",
+]  # fmt: skip
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -63,7 +65,24 @@ class FloorQuotient:
         return np.asarray(self.numerator.numbers() // self.denominator)
 
 
-Atom: TypeAlias = Union[GridVariable, FloorQuotient]
+class DataNumbers:
+    """Elements of an integer array as indices along an axis of `size` elements: an array over the grid."""
+
+    __slots__ = ("_size", "_values")
+
+    def __init__(self, values: Array, size: int) -> None:
+        self._values, self._size = values, size
+
+    def bounds(self) -> tuple[int, int]:
+        """Return a lower and an upper bound."""
+        return 0, self._size - 1
+
+    def numbers(self) -> Array:
+        """Return the value at every place of the grid."""
+        return self._values
+
+
+Atom: TypeAlias = Union[GridVariable, FloorQuotient, DataNumbers]
 
 
 class Index:
@@ -157,7 +176,7 @@ def read(x: Array, shape: Sequence[int], index: Sequence[int | Index], rank: int
     """
     tensor = x.ndim - len(shape)
     place: Any = sum((step * own for own, step in zip(index, x.strides[tensor:], strict=True)), 0)
-    if not isinstance(place, int) and any(isinstance(atom, FloorQuotient) for atom in place.terms):
+    if not isinstance(place, int) and not all(isinstance(atom, GridVariable) for atom in place.terms):
         if not x.flags.c_contiguous:  # in row-major order, the quotients of a reshaping may cancel
             return read(np.ascontiguousarray(x), shape, index, rank, stacked, masked)
         return _gathered(x, shape, index, rank, stacked, masked)

@@ -70,6 +70,10 @@ class Residues(Reading):
     def whole(self, value: Array) -> Array:
         return np.asarray(value % P).astype(np.uint64)  # reduced before the conversion: values may be negative
 
+    def places(self, value: Array, size: int) -> Any:
+        """Return signed numbers modulo the size."""
+        return np.asarray((rank(value).astype(np.int64) - HALF) % size)
+
     def plus(self, left: Any, right: Any) -> Any:
         return added(_array(left), _array(right))
 

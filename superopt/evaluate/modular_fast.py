@@ -6,6 +6,7 @@ The exceptions. Each one preserves equations that the generator should find:
     Elu, Celu     exp(x) - 1 is replaced by a function with negative values, so that Relu(Elu(x)) = Relu(x) holds
     Gelu          its factors, such as the root of 1/2, are read as residues of their values
     LogSoftmax    is computed as the logarithm of Softmax: exponents are equal modulo P - 1, not modulo P
+    Lookup        its indices are read as signed numbers, and taken modulo the size of the axis
 
 A kernel gets stacked operands (None: absent), their shapes, the attributes and the shape of the output.
 """
@@ -20,7 +21,7 @@ import numpy as np
 
 from superopt.evaluate.indices import on_last_axes
 from superopt.evaluate.residue_functions import below_zero, erf, exp, hard, log, sigmoid, tanh
-from superopt.evaluate.residues import HALF, Array, P, Shape, added, inverse, negative, reduced, residue, scaled
+from superopt.evaluate.residues import HALF, Array, P, Shape, added, inverse, negative, rank, reduced, residue, scaled
 
 __all__ = ["EXCEPTIONS", "PRODUCTS", "Attrs", "Kernel"]
 
@@ -217,12 +218,28 @@ def _recurrent(step: Callable[..., list[Array]]) -> Kernel:
     return kernel
 
 
+def _lookup(xs: Sequence[Array], shapes: Sequence[Shape], attrs: Attrs, out: Shape) -> Array:
+    """Return elements at indices, each stacked graph at its own. Indices are taken modulo the size."""
+    (x, indices), (shape, places) = xs, shapes
+    axis = attrs["axis"] % len(shape)
+    lead = _stacked_shape(xs, shapes)
+    others = shape[:axis] + shape[axis + 1 :]
+    rows = np.moveaxis(np.broadcast_to(x, lead + shape), len(lead) + axis, len(lead))
+    rows = rows.reshape(*lead, shape[axis], math.prod(others))
+    numbers = (rank(indices).astype(np.int64) - HALF) % shape[axis]
+    numbers = np.broadcast_to(numbers, lead + places).reshape(*lead, math.prod(places), 1)
+    found = np.take_along_axis(rows, numbers, axis=-2).reshape(lead + places + others)
+    first = range(len(lead), len(lead) + len(places))
+    return np.moveaxis(found, first, [k + axis for k in first])
+
+
 EXCEPTIONS: Mapping[str, Kernel] = {
     "HardSigmoid": _function(lambda x, attrs: _hard_sigmoid(x, attrs["alpha"], attrs["beta"])),
     "Elu": _function(lambda x, attrs: _elu(x, residue(attrs["alpha"]))),
     "Celu": _function(_celu),
     "Gelu": _function(_gelu),
     "LogSoftmax": _log_softmax,
+    "Lookup": _lookup,
 }
 PRODUCTS: Mapping[str, Kernel] = {
     "MatMul": _matmul,

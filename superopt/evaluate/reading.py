@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from superopt.evaluate.grid import Grid
-from superopt.evaluate.indices import Array, Index
+from superopt.evaluate.indices import Array, DataNumbers, Index
 from superopt.ir.operator import OPERATORS
 from superopt.ops.algebra import Guard, Piece, Table
 from superopt.ops.definition import Operand
@@ -84,6 +84,10 @@ class Reading(Grid, ABC):
     @abstractmethod
     def whole(self, value: Array) -> Array:
         """Return whole numbers as scalars."""
+
+    @abstractmethod
+    def places(self, value: Array, size: int) -> Array:
+        """Return integers as places from 0 to below a size. A negative integer counts from the end."""
 
     @abstractmethod
     def plus(self, left: Any, right: Any) -> Any: ...
@@ -157,6 +161,10 @@ class Reading(Grid, ABC):
 
     def access(self, tensor: str, index: Any) -> Any:
         raise TypeError(f"{tensor} has no value")
+
+    def data_index(self, value: Any, size: Any) -> Any:
+        numbers = self.places(np.asarray(self.value(value)), size)
+        return Index(0, {DataNumbers(numbers, size): 1}) if numbers.size else 0
 
     def entry(self, table: Table, index: Any) -> Any:
         values = [self.constant(value) for value in table.values]

@@ -1,4 +1,4 @@
-"""Symbolic tensor sizes: integer polynomials over named symbols and floor quotients.
+"""Symbolic tensor sizes and indices: integer polynomials over named symbols, floor quotients and indices in tensors.
 
 A `Size` is an `int` if its value is known, else a `Dim`. Arithmetic normalises (sums of monomials in a fixed order), so
 equal polynomials compare equal, and a polynomial without symbols collapses to a plain `int`.
@@ -6,13 +6,14 @@ equal polynomials compare equal, and a polynomial without symbols collapses to a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias, Union
 
 __all__ = [
     "Atom",
+    "DataIndex",
     "Dim",
     "NoValue",
     "Quotient",
@@ -41,12 +42,32 @@ class Quotient:
         return f"({self.numerator}) // ({self.denominator})"
 
 
-Atom: TypeAlias = Union[str, Quotient]
+@dataclass(frozen=True)
+class DataIndex:
+    """An atom: the element of an integer tensor at `place`, as an index along an axis of `size` elements.
+
+    A negative element counts from the end, so the atom's value is from 0 to below `size`. It means that wherever the
+    element is in range; elsewhere it is some number in range, the same one for equal elements and sizes.
+    """
+
+    tensor: str
+    place: Sizes
+    size: Size
+
+    def __str__(self) -> str:
+        return f"index {self.tensor!r}[{', '.join(map(str, self.place))}] of {self.size}"
+
+    def moved(self, move: Callable[[Size], Size]) -> Size:
+        """Return this index at another place, along an axis of another size."""
+        return Dim((((DataIndex(self.tensor, tuple(map(move, self.place)), move(self.size)),), 1),))
+
+
+Atom: TypeAlias = Union[str, Quotient, DataIndex]
 Monomial: TypeAlias = tuple[Atom, ...]
 
 
 def _atom_key(atom: Atom) -> tuple[bool, str]:
-    return (isinstance(atom, Quotient), str(atom))
+    return (not isinstance(atom, str), str(atom))
 
 
 @lru_cache(maxsize=1 << 16)
@@ -145,7 +166,7 @@ class Dim:
         text = ""
         for monomial, coefficient in sorted(self.terms, key=lambda item: (-len(item[0]), _monomial_key(item[0]))):
             sign = "-" if coefficient < 0 else "+"
-            factors = [f"({atom})" if isinstance(atom, Quotient) else atom for atom in monomial]
+            factors = [atom if isinstance(atom, str) else f"({atom})" for atom in monomial]
             if abs(coefficient) != 1 or not monomial:
                 factors.insert(0, str(abs(coefficient)))
             body = "*".join(factors)
@@ -154,12 +175,14 @@ class Dim:
 
     @property
     def symbols(self) -> frozenset[str]:
-        """The names of all symbols, inside quotients too."""
+        """The names of all symbols, inside quotients and places too."""
         if self._symbols is None:
             found: set[str] = set()
             for atom in self.atoms():
                 if isinstance(atom, Quotient):
                     found |= symbols_of(atom.numerator) | symbols_of(atom.denominator)
+                elif isinstance(atom, DataIndex):
+                    found |= symbols_of(atom.size).union(*map(symbols_of, atom.place))
                 else:
                     found.add(atom)
             self._symbols = frozenset(found)
@@ -263,6 +286,8 @@ def evaluate(value: Size, env: Mapping[str, Size]) -> Size:
         for atom in monomial:
             if isinstance(atom, Quotient):
                 product = product * floor_div(evaluate(atom.numerator, env), evaluate(atom.denominator, env))
+            elif isinstance(atom, DataIndex):
+                product = product * atom.moved(lambda size: evaluate(size, env))
             else:
                 product = product * (env[atom] if atom in env else symbol(atom))
         for part, number in _terms(product):
@@ -271,5 +296,5 @@ def evaluate(value: Size, env: Mapping[str, Size]) -> Size:
 
 
 def symbols_of(value: Size) -> frozenset[str]:
-    """Return the names of all symbols in `value`, inside quotients too."""
+    """Return the names of all symbols in `value`, inside quotients and places too."""
     return frozenset() if isinstance(value, int) else value.symbols

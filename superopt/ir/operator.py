@@ -79,6 +79,9 @@ class Operator:
     # True if all values are in the range of every numeric element type although the definition computes them.
     in_range: bool = False
     integers: Integers = "modular"
+    # Positions of the operands whose elements are nothing but indices of elements of other operands. One out of range
+    # stops the run with an error.
+    index_operands: tuple[int, ...] = ()
     # For recurrent operators: positions of the operands that are states. Outputs 1, 2, ... are their last values.
     states: tuple[int, ...] = ()
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 import onnx
 
-from superopt.ir.dim import Atom, Dim, Size, Sizes, symbol
+from superopt.ir.dim import Atom, Dim, Quotient, Size, Sizes, symbol
 from superopt.ir.types import TensorType
 from superopt.onnx_io.model import Array, ModelError
 from superopt.onnx_io.static_values import is_never_negative
@@ -103,6 +103,7 @@ class SizeArithmetic:
     def _atom(self, atom: Atom) -> str:
         if isinstance(atom, str):
             return self._symbol(symbol(atom))
+        assert isinstance(atom, Quotient)  # no size is an element of a tensor
         numerator, denominator = self._computed(atom.numerator), self._computed(atom.denominator)
         if not is_never_negative(atom.numerator):  # ONNX's Div rounds towards zero, a quotient of sizes down
             if self._opset < _FIRST_MOD:

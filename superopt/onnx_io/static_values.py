@@ -18,7 +18,7 @@ from onnx.reference import ReferenceEvaluator
 
 from superopt.evaluate import can_evaluate, evaluate, numpy_dtype
 from superopt.evaluate.determined import divides, is_determined
-from superopt.ir.dim import Dim, Quotient, Size, Sizes, floor_div, symbol, symbols_of
+from superopt.ir.dim import Atom, DataIndex, Dim, Quotient, Size, Sizes, floor_div, symbol, symbols_of
 from superopt.ir.infer import OPERATORS
 from superopt.ir.operator import fits
 from superopt.ir.term import CLOSED_FORM, Term, node_of
@@ -166,8 +166,8 @@ def length(size: Size) -> int:
     return sum(1 + sum(map(_length_of_atom, product)) for product, _ in size.terms)
 
 
-def _length_of_atom(atom: str | Quotient) -> int:
-    return 1 if isinstance(atom, str) else 1 + length(atom.numerator) + length(atom.denominator)
+def _length_of_atom(atom: Atom) -> int:
+    return 1 + length(atom.numerator) + length(atom.denominator) if isinstance(atom, Quotient) else 1
 
 
 def _is_short(sizes: Iterable[Size]) -> bool:
@@ -218,11 +218,12 @@ def _largest(size: Size) -> int:
     return sum(abs(coefficient) * _largest_product(atoms) for atoms, coefficient in size.terms)
 
 
-def _largest_product(atoms: Iterable[str | Quotient]) -> int:
+def _largest_product(atoms: Iterable[Atom]) -> int:
     """Return a bound of a product of sizes and quotients of sizes: h w, or (h / 7) (w / 7), is of different axes."""
     different, others = 1, 1
     axes: set[str] = set()
     for atom in atoms:
+        assert not isinstance(atom, DataIndex)  # no size is one
         bound = _LONGEST if isinstance(atom, str) else _largest(atom.numerator)
         own = {atom} if isinstance(atom, str) else symbols_of(atom.numerator)
         if bound < 2 * _LONGEST and axes.isdisjoint(own):
@@ -297,7 +298,7 @@ def _least(size: Size) -> int | None:
     for monomial, coefficient in size.terms:
         product: Size = coefficient
         for atom in monomial:
-            least = 0 if isinstance(atom, str) else _least_quotient(atom)
+            least = _least_quotient(atom) if isinstance(atom, Quotient) else 0
             if least is None:
                 return None
             product = product * (symbol(f"{type(atom).__name__} {atom}") + least)  # no two atoms have one name

@@ -105,6 +105,12 @@ class Algebra(Protocol):
     def access(self, tensor: str, index: Sizes) -> Any:
         """Return the element of an input tensor at an index."""
 
+    def data_index(self, value: Any, size: Size) -> Size:
+        """Return an integer, a scalar, as an index along an axis of this size. A negative one counts from the end.
+
+        It is assumed to be in range: -size <= value < size.
+        """
+
     def entry(self, table: Table, index: Sizes) -> Any:
         """Return the number in a table at an index."""
 

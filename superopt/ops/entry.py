@@ -59,6 +59,7 @@ def entry(
     ieee: str = "",
     in_range: bool = False,
     integers: Integers = "modular",
+    index_operands: tuple[int, ...] = (),
     states: tuple[int, ...] = (),
 ) -> Operator:
     """Return the entry of an operator with `least` to `most` inputs (None: any number).
@@ -89,6 +90,7 @@ def entry(
         ieee=ieee,
         in_range=in_range,
         integers=integers,
+        index_operands=index_operands,
         states=states,
     )
 

@@ -61,9 +61,12 @@ def only_moves(term: Term) -> bool:
     if term.op not in OPERATORS or result is None or result.shape is None:
         return False
     operands: list[Operand | None] = []
-    for used in term.inputs:
+    for position, used in enumerate(term.inputs):
         type = None if used is None else used.type
-        if used is not None and (type is None or type.shape is None or type.dtype != result.dtype):
+        if used is not None and (type is None or type.shape is None):
+            return False
+        is_index = position in OPERATORS[term.op].index_operands
+        if type is not None and type.dtype != result.dtype and not is_index:
             return False
         shape = None if type is None else type.shape
         operands.append(None if shape is None else Operand(shape, result.dtype, _nowhere))
@@ -120,6 +123,9 @@ class _Origins:
 
     def access(self, tensor: str, index: Sizes) -> _Scalar:
         return Movement.MOVED
+
+    def data_index(self, value: _Scalar, size: Size) -> Size:
+        return _PLACE
 
     def entry(self, table: Table, index: Sizes) -> _Scalar:
         return Movement.MOVED

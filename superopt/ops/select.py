@@ -1,7 +1,7 @@
 """Operators that pick elements by position.
 
 Gather has constant indices, a number or a list of numbers. A negative index counts from the end; the canonical form has
-one only if the size is not known.
+one only if the size is not known. Lookup is a Gather whose indices are the elements of an integer tensor.
 
 Sources: the operators' pages of the ONNX specification, Gather-13, OneHot-11, Trilu-14, CumSum-14.
 """
@@ -60,6 +60,33 @@ def _gather(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i
         return element(places[0] + position * steps.pop())
     pieces = [([equal(position, p)], partial(element, place)) for p, place in enumerate(places)]
     return g.piecewise(pieces, g.constant(Fraction(0)))
+
+
+def _lookup_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    x, indices = shapes
+    axis = axis_in(attrs["axis"], len(x))
+    return ((*x[:axis], *indices, *x[axis + 1 :]),)
+
+
+def _lookup_dtype(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
+    """The type rule: values of any type, and indices of one of the two types that ONNX allows."""
+    if dtypes[1] not in ("int32", "int64", None):
+        raise IllTyped(f"indices of type {dtypes[1]}")
+    return same(dtypes[:1], attrs, default)
+
+
+@operator("Lookup", 2, 2, "axis=0", shape=_lookup_type, dtype=_lookup_dtype, index_operands=(1,))
+def _lookup(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """x[..., indices[p, q, ...], ...]: the axes of the indices are in the place of the axis. Gather-13.
+
+    A negative index counts from the end. One out of range stops the run with an error, even in an element that nothing
+    reads.
+    """
+    x, indices = xs
+    axis = attrs["axis"] % len(x.shape)
+    after = axis + len(indices.shape)
+    place = g.data_index(indices.at(*i[axis:after]), x.shape[axis])
+    return x.at(*i[:axis], place, *i[after:])
 
 
 def _one_hot_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:

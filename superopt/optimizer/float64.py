@@ -163,6 +163,8 @@ class Float64Model:
             if _is_real_cast(term):
                 operand = _widened(values[_only(term)])
                 return _widened(operand.astype(numpy_dtype(_dtype(term)))) if self._casts else operand
+            if term.op in OPERATORS and OPERATORS[term.op].index_operands:  # a table is not widened as a whole
+                return _widened(NUMPY_KERNELS["Gather"]([values[i] for i in _reads(term)], dict(term.attrs)))
             made = self._with_sizes(term)
             _check_size(made, values)
             return evaluate([made], {i: values[i] for i in _reads(term)}, {})[0]

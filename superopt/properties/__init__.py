@@ -93,7 +93,9 @@ def rearranges(op: str) -> bool:
 @cache
 def joins(op: str) -> bool:
     """Return True if the elements of several operands are put side by side, as by Concat."""
-    return rearranges(op) and len(example(op).shapes) > 1  # type: ignore[union-attr]
+    found = _recorded(op)
+    read = set() if found is None else {_operand(node) for node in _nodes(found[0]) if node.head == "access"}
+    return rearranges(op) and len(read) > 1
 
 
 def _is_mask(node: Expression, at: Example) -> bool:
@@ -175,7 +177,7 @@ def is_polynomial(op: str) -> bool:
     If the operands hold polynomials (as computed shapes do), so does the result.
     """
     found = _recorded(op)
-    if found is None:
+    if found is None or found[1].operator.index_operands:  # a polynomial is no index
         return False
     heads = _LEAVES - {"real"} | {"add", "multiply", "sum", "product", "piecewise"}
     numbers = (n.detail for n in _nodes(found[0]) if n.head == "constant")

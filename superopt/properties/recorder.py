@@ -47,6 +47,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self._interned: dict[Hashable, Expression] = {}
+        self._indices: dict[Hashable, str] = {}
         self._depth = 0
 
     def _expression(self, head: str, args: Sequence[Expression] = (), detail: Hashable = None) -> Expression:
@@ -67,6 +68,12 @@ class Recorder:
 
     def access(self, tensor: str, index: Sizes) -> Expression:
         return self._expression("access", detail=(tensor, index))
+
+    def data_index(self, value: Expression, size: Size) -> Size:
+        """Return a symbol, the same one for equal expressions and sizes."""
+        if size == 1:
+            return 0
+        return symbol(self._indices.setdefault((id(value), size), f"index!{len(self._indices)}"))
 
     def entry(self, table: Table, index: Sizes) -> Expression:
         return self._expression("entry", detail=(table, index))

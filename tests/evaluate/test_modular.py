@@ -39,6 +39,8 @@ def _values(terms: tuple[Term, ...], variables: Mapping[str, Array]) -> list[Arr
 def _integers(name: str, shape: Shape, rng: np.random.Generator) -> npt.NDArray[np.int64]:
     if name in TRUTHS:
         return rng.integers(0, 2, size=shape)
+    if name == "rows":
+        return rng.integers(-3, 3, size=shape)
     found = rng.integers(-9, 10, size=shape)
     return np.where(found == 0, 1, found) if name == "n" else found
 
@@ -55,7 +57,8 @@ def test_operators_agree_with_evaluate_on_integers(text: str) -> None:
         for leaf in topological(terms):
             if leaf.op == "Var":
                 name = str(leaf.attr("name"))
-                env[leaf] = stacked[name][k].astype(bool if name in TRUTHS else np.float64)
+                dtype = np.int64 if name == "rows" else bool if name in TRUTHS else np.float64
+                env[leaf] = stacked[name][k].astype(dtype)
         (expected,) = evaluate(terms, env, {})
         residues = np.vectorize(lambda x: residue(float(x)), otypes=[np.uint64])(expected)
         assert np.array_equal(np.broadcast_to(found, (7, *expected.shape))[k], residues)

@@ -16,6 +16,8 @@ from superopt.generate.families.linear import LINEAR
 from superopt.generate.families.products import PRODUCTS
 from superopt.generate.families.rows import ROWS
 from superopt.generate.families.select import SELECT
+from superopt.generate.families.stacks import STACKS
+from superopt.generate.families.unit_axes import UNIT_AXES
 from superopt.generate.grammar import Family
 from superopt.generate.pipeline import generate
 from superopt.ir.notation import parse_rules
@@ -40,6 +42,7 @@ _SHAPED = "Reshape[allowzero=0, shape=[{0}]]"
 _SWAPPED = "Transpose[perm=p]"
 _NORM = "BatchNormalization[epsilon=e]"
 _ONE_ROW = "Squeeze[axes=[-2]]"
+_PHASE = "Slice[axes=[-2, -1], ends=to, starts=[{}, {}], steps=[2, 2]](a)"  # every other row and column
 _ONE, _PAIRED, _GROUPED = (_CONV.format(g=g) for g in ("1", "g // 2", "g"))
 
 
@@ -145,6 +148,25 @@ _EXPECTED: dict[str, tuple[Sequence[Family], tuple[str, ...]]] = {
             f"{_NORM}({_ONE_ROW}(x), g, h, m, v) = {_ONE_ROW}({_NORM}(x, g, h, m, v))",
             "Relu(Squeeze[axes=[i]](x)) = Squeeze[axes=[i]](Relu(x))",
             "Add(Squeeze[axes=[i]](x), Squeeze[axes=[i]](y)) = Squeeze[axes=[i]](Add(x, y))",
+        ),
+    ),
+    "axes of size 1": (
+        UNIT_AXES,
+        (
+            "Unsqueeze[axes=[-2]](c) = Unsqueeze[axes=[-1]](c)",
+            "Squeeze[axes=[-1]](c) = Squeeze[axes=[-2]](c)",
+            "Unsqueeze[axes=[-2]](Squeeze[axes=[-1]](c)) = Transpose[perm=[1, 0]](c)",
+            "Add(a, Unsqueeze[axes=[-4]](c)) = Add(a, c)",
+        ),
+    ),
+    "parts that are stacked": (
+        STACKS,
+        (
+            "Split[axis=i, split=n](a).0 = Slice[axes=[i], ends=[n[0]], starts=[0], steps=[1]](a)",
+            "Concat[axis=-3](Unsqueeze[axes=[-3]](Split[axis=-1, split=n](a).0), Unsqueeze[axes=[-3]]("
+            "Split[axis=-1, split=n](a).1)) = Transpose[perm=[1, 0, 2]](Reshape[allowzero=0, shape=[0, 2, -1]](a))",
+            f"Concat[axis=-3]({', '.join(_PHASE.format(row, column) for row in (0, 1) for column in (0, 1))}) "
+            "= SpaceToDepth[blocksize=2](a)",
         ),
     ),
 }

@@ -103,6 +103,56 @@ CASES = {
         "Reshape[allowzero=0, shape=[x.shape[-3], x.shape[-2], W.shape[-1]]]"
         "(MatMul(Reshape[allowzero=0, shape=[x.shape[-2]*x.shape[-3], x.shape[-1]]](x), W)) = MatMul(x, W)",
     ),
+    "a Slice reads a whole axis from its end, also where another start would fit": (
+        "ReduceMax[axes=[-1], keepdims=1](Slice[axes=[-1], ends=[-1], starts=[4], steps=[-1]](x))",
+        "ReduceMax[axes=[-1], keepdims=1](x)",
+        {"x": (3, 5)},
+        "ReduceMax[axes=[-1], keepdims=k](Slice[axes=[-1], ends=[-1], starts=[x.shape[-1] - 1], steps=[-1]](x)) "
+        "= ReduceMax[axes=[-1], keepdims=k](x)",
+    ),
+    "and any element from there, if each start fits": (
+        "Neg(Slice[axes=[-1], ends=[-1], starts=[4], steps=[-1]](x))",
+        "Slice[axes=[-1], ends=[-1], starts=[4], steps=[-1]](Neg(x))",
+        {"x": (3, 5)},
+        "Neg(Slice[axes=[i], ends=[-1], starts=from, steps=[-1]](x)) "
+        "= Slice[axes=[i], ends=[-1], starts=from, steps=[-1]](Neg(x))",
+    ),
+    "a Slice ends where the part of a Split ends": (
+        "Split[axis=-1, split=[2, 4]](x).0",
+        "Slice[axes=[-1], ends=[2], starts=[0], steps=[1]](x)",
+        {"x": (3, 6)},
+        "Split[axis=i, split=n](x).0 = Slice[axes=[i], ends=[n[0]], starts=[0], steps=[1]](x)",
+    ),
+    "a Slice of a Slice begins and ends further on": (
+        "Slice[axes=[-1], ends=[14], starts=[3], steps=[2]](Slice[axes=[-1], ends=[20], starts=[2], steps=[1]](x))",
+        "Slice[axes=[-1], ends=[16], starts=[5], steps=[2]](x)",
+        {"x": (7, 24)},
+        "Slice[axes=[i], ends=to2, starts=from2, steps=by](Slice[axes=[i], ends=to, starts=from, steps=[1]](x)) "
+        "= Slice[axes=[i], ends=[from[0] + to2[0]], starts=[from2[0] + from[0]], steps=by](x)",
+    ),
+    "a border around a border is as wide as both": (
+        "Pad[pads=[6, 8, 11, 13], value=0.0](Pad[pads=[1, 2, 3, 4], value=0.0](x))",
+        "Pad[pads=[7, 10, 14, 17], value=0.0](x)",
+        {"x": (5, 7)},
+        "Pad[pads=[a4, a5, a6, a7], value=0.0](Pad[pads=[a0, a1, a2, a3], value=0.0](x)) "
+        "= Pad[pads=[a0 + a4, a1 + a5, a2 + a6, a3 + a7], value=0.0](x)",
+    ),
+    "amounts move with their axes": (
+        "Pad[pads=[0, 1, 2, 0, 0, 3, 4, 0], value=0.0](Transpose[perm=[0, 2, 3, 1]](x))",
+        "Transpose[perm=[0, 2, 3, 1]](Pad[pads=[0, 0, 1, 2, 0, 0, 3, 4], value=0.0](x))",
+        {"x": (2, 3, 4, 5)},
+        "Pad[pads=[0, a0, a1, 0, 0, a2, a3, 0], value=0.0](Transpose[perm=p](x)) "
+        "= Transpose[perm=p](Pad[pads=[0, 0, a0, a1, 0, 0, a2, a3], value=0.0](x))",
+    ),
+    "parts without elements are no instances: a Slice without channels may have any number of groups": (
+        "Slice[axes=[-3], ends=[14], starts=[7], steps=[1]]"
+        "(Conv[dilations=[1, 1], group=1, pads=[1, 1, 1, 1], strides=[1, 1]](x, W))",
+        "Conv[dilations=[1, 1], group=1, pads=[1, 1, 1, 1], strides=[1, 1]]"
+        "(x, Slice[axes=[-4], ends=[14], starts=[7], steps=[1]](W))",
+        {"x": (2, 5, 4, 6), "W": (14, 5, 3, 3)},
+        "Slice[axes=[-3], ends=to, starts=from, steps=by](Conv[dilations=dl, group=1, pads=p, strides=st](x, W)) "
+        "= Conv[dilations=dl, group=1, pads=p, strides=st](x, Slice[axes=[-4], ends=to, starts=from, steps=by](W))",
+    ),
 }
 
 
@@ -117,3 +167,18 @@ def test_rule(name: str) -> None:
     found = generalise(equation, SamplingCheck(evaluator, 0))
     assert found is not None
     assert show_rule(found.rule) == rule
+
+
+def test_numbers_beside_a_window_have_elements() -> None:
+    """The attributes of a target become variables also if the other side has a tensor without axes."""
+    scale = "ConstantOfShape[shape=[], value=2.0]"
+    conv = f"Conv[{ONE}, pads=[1, 1, 1, 1], {STILL}]"
+    left, right = f"Mul({conv}(x, w), {scale})", f"{conv}(x, Mul(w, {scale}))"
+    variables = (Variable("x", (2, 3, 9, 8), "x"), Variable("w", (6, 3, 3, 3), "w", True))
+    types = {v.name: tensor(*v.shape) for v in variables}
+    family = Family("x", variables, (), 1, targets=(left,))
+    equation = GroundEquation(parse_terms(left, types), parse_terms(right, types), family)
+    found = generalise(equation, SamplingCheck(Evaluator(0), 0))
+    assert found is not None
+    conv = "Conv[dilations=dl, group=g, pads=p, strides=st]"
+    assert show_rule(found.rule).startswith(f"Mul({conv}(x, w), ConstantOfShape")

@@ -34,6 +34,15 @@ def test_sizes_are_those_of_variables_below() -> None:
     assert found.kinds["z2"] == "n"
 
 
+def test_a_rule_may_read_the_equation_from_right_to_left() -> None:
+    left, right = parse_terms(GROUND, TYPES), parse_terms("MatMul(x, x)", {"x": tensor(5, 6, 7, 7)})
+    schema = schema_of(parse_rule(GENERAL))
+    schema = type(schema)(schema.rule, schema.base, schema.open, {"z": "expand"})
+    assert list(with_kept_axes(schema, GroundEquation(right, left, FAMILY))) == list(
+        with_kept_axes(schema, GroundEquation(left, right, FAMILY))
+    )
+
+
 def test_a_rule_without_an_expand_has_no_such_form() -> None:
     sides = parse_terms("MatMul(x, Reshape[shape=[5, 6, 7, 4]](v))", TYPES)
     rule = parse_rule(

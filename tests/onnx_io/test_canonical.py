@@ -232,7 +232,7 @@ def test_a_scalar_where_it_is_one(node: str, expected: str) -> None:
     [
         ("Gather<axis = 1>(x, rows)", "Reshape allowzero=0 shape=(2, 3, 1)"),
         ("Gather<axis = 0>(x, all)", "Reshape allowzero=0 shape=(1, 2, 1, 3)"),
-        ("Gather<axis = 0>(x, other)", "ai.onnx::Gather axis=0"),
+        ("Gather<axis = 0>(x, other)", "Lookup axis=-2"),
         ("GatherND(x, cells)", "Reshape allowzero=0 shape=(2, 3)"),
         ("GatherND(x, all)", "Reshape allowzero=0 shape=(1, 2, 3)"),
         ("GatherND(x, other)", "GatherND "),

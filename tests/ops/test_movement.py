@@ -18,8 +18,8 @@ from verify.prove.floating import rounds_exactly
 
 MOVING = {
     "Concat", "Constant", "ConstantOfShape", "DepthToSpace", "Dirac", "Expand", "Eye", "Flatten", "Gather", "Identity",
-    "Ones", "Pad", "PadCopy", "Reshape", "Resize", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose",
-    "Trilu", "Unsqueeze", "Zeros",
+    "Lookup", "Ones", "Pad", "PadCopy", "Reshape", "Resize", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile",
+    "Transpose", "Trilu", "Unsqueeze", "Zeros",
 }  # fmt: skip
 CHOOSING = {"Cast", "Clip", "Max", "MaxPool", "Min", "OneHot", "ReduceMax", "ReduceMin", "Relu", "Where"}
 IEEE = {"Abs", "Add", "DequantizeLinear", "Div", "Mul", "Neg", "QuantizeLinear", "Relu", "Sqrt", "Sub", "Where"}

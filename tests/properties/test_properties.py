@@ -30,8 +30,8 @@ from superopt.properties.recorder import Expression
 
 CONSTANTS = {"Constant", "ConstantOfShape", "Dirac", "Eye", "Ones", "Zeros"}
 PLACES = {
-    "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "Identity", "PadCopy", "Reshape", "Resize", "Slice",
-    "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
+    "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "Identity", "Lookup", "PadCopy", "Reshape", "Resize",
+    "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
 }  # fmt: skip
 COMPARISONS = {"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"}
 MEANS = {"AveragePool", "CumSum", "GlobalAveragePool", "ReduceMean", "ReduceSum", "ResizeLinear"}

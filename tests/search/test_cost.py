@@ -50,6 +50,33 @@ def test_a_larger_folded_weight_costs_more() -> None:
     assert GraphCost(ANALYTIC).price([large]).weight_bytes > GraphCost(ANALYTIC).price([small]).weight_bytes
 
 
+def _looked_up(table: Term, name: str = "i") -> Term:
+    return make("Lookup", (table, var(name, tensor(2, 3, dtype="int64"))), {"axis": -2})
+
+
+def test_a_table_costs_the_rows_that_are_read() -> None:
+    graphs = Graphs()
+    small, large, weight = graphs.const(100, 64), graphs.const(100_000, 64), graphs.const(64, 64)
+    assert price(_looked_up(small)) == price(_looked_up(large))
+    assert price(_looked_up(make("MatMul", (large, weight)))) < price(make("MatMul", (_looked_up(large), weight)))
+
+
+def test_the_incremental_price_of_tables() -> None:
+    """A table is read as a whole, by rows, or by both, before a rewrite and after it."""
+    graphs, costs = Graphs(), GraphCost(ANALYTIC)
+    table, weight, x = graphs.const(100, 64), graphs.const(64, 64), var("x", tensor(4, 64))
+    z = var("z", tensor(2, 3, 64))
+    other = make("MatMul", (table, weight))
+    tied = make("MatMul", (x, make("Transpose", (table,), {"perm": (1, 0)})))
+    whole = make("Add", (table, var("y", tensor(100, 64))))
+    before, after = make("MatMul", (_looked_up(table), weight)), _looked_up(other)
+    for rest in ((), (tied,), (whole,), (_looked_up(table, "j"),), (_looked_up(other, "j"),), (make("Neg", (table,)),)):
+        for old, new in ((before, after), (after, before), (_looked_up(whole), after), (before, z)):
+            outputs = (make("Relu", (old,)), *rest)
+            graph = IncrementalCost(costs, GraphIndex(outputs))
+            assert graph.price((old,), (new,)) == costs.price(replace(outputs, {old: new}))
+
+
 def test_neutral_operators_are_free_but_counted() -> None:
     x = image()
     relu = make("Relu", (x,))

@@ -1,7 +1,8 @@
 """Terms over all operators, with the shapes of their variables, for the reading modulo P.
 
-Variables are integers from -9 to 9 but for those called `t` and `u`, which are truth values, and `n`, which is never 0.
-The types of `i` and `j` are int64 and uint8; other variables are real.
+Variables are integers from -9 to 9 but for those called `t` and `u`, which are truth values, `n`, which is never 0,
+and `rows`, which are indices along at least 3 elements. The types of `i`, `j` and `rows` are int64, uint8 and int64;
+other variables are real.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ __all__ = ["EXACT", "IMAGE", "PADDED", "TRUTHS", "Shapes", "typed"]
 
 Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
 TRUTHS = ("t", "u")
-_DTYPES = {**dict.fromkeys(TRUTHS, "bool"), "i": "int64", "j": "uint8"}
+_DTYPES = {**dict.fromkeys(TRUTHS, "bool"), "i": "int64", "j": "uint8", "rows": "int64"}
 
 _CONV = "Conv[dilations=[1, 2], group={group}, pads=[1, 0, 2, 1], strides=[2, 1]]"
 _TURNED_CONV = (
@@ -82,6 +83,8 @@ EXACT: Mapping[str, Shapes] = {
     "Trilu[k=1, upper=0](a)": {"a": (2, 3, 4)},
     "Trilu(a)": _A,
     "OneHot[depth=3](i, b)": {"i": (2, 3), "b": (2,)},
+    "Lookup[axis=-2](a, rows)": {"a": (2, 3, 4), "rows": (2, 1)},
+    "Lookup[axis=0](a, rows)": {"a": (5,), "rows": (2, 3)},
     'PadCopy[mode="edge", pads=[1, 0, 2, 3]](a)': _A,
     'PadCopy[mode="reflect", pads=[1, 0, 0, 2]](a)': _A,
     'PadCopy[mode="wrap", pads=[0, 1, 2, 3]](a)': _A,

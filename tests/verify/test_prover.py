@@ -150,6 +150,48 @@ def test_guards_are_inferred() -> None:
         assert (book.check(rule, found) is not None) == allowed
 
 
+def _average(kernel: int, stride: int, of: str) -> str:
+    window = f"kernel_shape=[{kernel}, {kernel}], pads=[0, 0, 0, 0], strides=[{stride}, {stride}]"
+    return f"AveragePool[count_include_pad=0, dilations=[1, 1], {window}]({of})"
+
+
+@pytest.mark.parametrize(
+    "equation",
+    [
+        f"{_average(2, 2, _average(2, 2, 'x'))} = {_average(4, 2, 'x')} @ x[_,_,_,_]",  # 4 or 5 rows and columns
+        f"{_average(4, 2, 'x')} = {_average(2, 2, _average(2, 2, 'x'))} @ x[_,_,_,_]",
+        f"{_average(2, 2, 'x')} = ReduceMean[axes=[-2, -1], keepdims=1]({_average(2, 2, 'x')}) @ x[_,_,_,_]",
+        "Slice[axes=[-1], ends=[9], starts=[0], steps=[1]](x) = x @ x[_,_]",
+        # 6 rows and columns in all
+        "Slice[axes=[-2], ends=[x.shape[-1]], starts=[0], steps=[1]](Pad[pads=[0, 6, 6, 0], value=0.0](x)) "
+        "= Slice[axes=[-2], ends=[6 - x.shape[-2]], starts=[0], steps=[1]](Pad[pads=[0, 6, 6, 0], value=0.0](x)) "
+        "@ x[_,_]",
+    ],
+)
+def test_guards_that_bound_a_size_are_refused(equation: str) -> None:
+    """Each of these holds at a few sizes, whatever the other sizes are."""
+    rule = parse_rule(equation)
+    assert not isinstance(decide(rule, rule.signatures[0]), Proved)
+
+
+@pytest.mark.parametrize(
+    ("equation", "guarded"),
+    [
+        (f"{_average(2, 2, _average(2, 2, 'x'))} = {_average(4, 4, 'x')} @ x[_,_,_,_]", False),
+        ("Slice[axes=[-1], ends=[p], starts=[0], steps=[1]](x) = x @ x[_,_] p=_", True),  # bounded by another number
+        ("Slice[axes=[-1], ends=[9], starts=[0], steps=[1]](x) = "
+         "Gather[axis=-1, indices=[0, 1, 2, 3, 4, 5, 6, 7, 8]](x) @ x[_,_]", False),  # bounded from below
+        ("MatMul(Split[axis=-1, split=[w.shape[0], v.shape[0]]](x).0, w) = MatMul(Slice[axes=[-1], ends=[w.shape[0]], "
+         "starts=[0], steps=[1]](x), w) @ x[_,6] w[_,_] v[_,_]", False),  # bounded by the left side's own typing
+    ],
+)  # fmt: skip
+def test_other_guards_are_not_refused(equation: str, guarded: bool) -> None:
+    rule = parse_rule(equation)
+    verdict = decide(rule, rule.signatures[0])
+    assert isinstance(verdict, Proved)
+    assert bool(verdict.guards) == guarded
+
+
 def test_a_counterexample_names_sizes_tensors_and_both_values() -> None:
     rule = parse_rule("MatMul(a, b) = MatMul(b, a) @ a[_,_] b[_,_]")
     verdict = decide(rule, rule.signatures[0])

@@ -44,6 +44,12 @@ class Numeric:
     def access(self, tensor: str, index: Sizes) -> float:
         return self._tensors[tensor](tuple(i for i in index if isinstance(i, int)))
 
+    def data_index(self, value: float, size: Size) -> Size:
+        """Return the index. One out of range, at which nothing is claimed, is some other index, the same one for equal
+        sizes."""
+        assert isinstance(size, int)
+        return int(value) % size if math.isfinite(value) else 0
+
     def entry(self, table: Table, index: Sizes) -> float:
         return self.constant(table[tuple(i for i in index if isinstance(i, int))])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from superopt.ir.dim import Dim, Quotient, Size, evaluate, symbol, symbols_of
+from superopt.ir.dim import DataIndex, Dim, Size, evaluate, symbol, symbols_of
 from superopt.ops.algebra import Guard
 
 __all__ = ["Ranges", "Witness", "satisfies", "value_at"]
@@ -58,7 +58,7 @@ class Ranges:
         In terms of (symbol - lower bound) no coefficient is negative; or the value is linear, and at least 0 with each
         symbol at the end of its range that makes the value smallest.
         """
-        if not isinstance(value, Dim) or any(isinstance(atom, Quotient) for atom in value.atoms()):
+        if not isinstance(value, Dim) or not all(isinstance(atom, str) for atom in value.atoms()):
             return False
         names = symbols_of(value)
         if names <= self._lower.keys():
@@ -79,7 +79,7 @@ class Ranges:
 
 
 def satisfies(point: Witness, guards: Iterable[Guard]) -> bool:
-    """Return True if all guards hold at a point. False if the point lacks a symbol, or a divisor is less than 1."""
+    """Return True if all guards hold at a point; False if the value of some guard is not known there."""
     for guard in guards:
         value = value_at(guard.value, point)
         if value is None or not (value == 0 if guard.relation == "==" else value >= 0):
@@ -88,7 +88,8 @@ def satisfies(point: Witness, guards: Iterable[Guard]) -> bool:
 
 
 def value_at(value: Size, point: Witness) -> int | None:
-    """Return the value of a size at a point; None if the point lacks a symbol, or a divisor is less than 1."""
+    """Return the value of a size at a point; None if the point lacks a symbol, or a divisor is less than 1, or an
+    element of a tensor is an index."""
     if isinstance(value, int):
         return value
     total = 0
@@ -98,6 +99,8 @@ def value_at(value: Size, point: Witness) -> int | None:
                 if atom not in point:
                     return None
                 coefficient *= point[atom]
+            elif isinstance(atom, DataIndex):
+                return None
             else:
                 n, d = value_at(atom.numerator, point), value_at(atom.denominator, point)
                 if n is None or d is None or d < 1:

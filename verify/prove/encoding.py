@@ -1,4 +1,8 @@
-"""Guards about integers as formulas of Z3."""
+"""Guards about integers as formulas of Z3.
+
+An index in a tensor (`DataIndex`) is an unknown in range. Two such indices whose places are equal but are not written
+alike are two unknowns, which is a sound weakening.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from dataclasses import dataclass
 
 import z3
 
-from superopt.ir.dim import Atom, Dim, Quotient, Size
+from superopt.ir.dim import Atom, DataIndex, Dim, Quotient, Size
 from superopt.ops.algebra import Guard
 
 __all__ = ["Encoded", "Encoder"]
@@ -15,7 +19,8 @@ __all__ = ["Encoded", "Encoder"]
 
 @dataclass(frozen=True)
 class Encoded:
-    """A guard as a formula, what defines the unknowns of its quotients, and True if that is weaker than the guard."""
+    """A guard as a formula, what is known of the unknowns of its quotients and of indices in tensors, and True if that
+    is weaker than the guard."""
 
     formula: z3.BoolRef
     definitions: tuple[z3.BoolRef, ...]
@@ -41,22 +46,25 @@ class Encoder:
         if guard not in self._encoded:
             values = [guard.value]
             definitions = []
-            quotients = dict.fromkeys(self._quotients(guard.value))
-            for quotient in (pending := list(quotients)):  # a definition may mention other quotients
-                for value in _bounds(quotient):
+            known = dict.fromkeys(self._compound(guard.value))
+            for atom in (pending := list(known)):  # a definition may mention other quotients
+                for value in _bounds(atom) if isinstance(atom, Quotient) else _in_range(atom):
                     values.append(value)
                     definitions.append(self._at_least_zero(value))
-                    new = dict.fromkeys(q for q in self._quotients(value) if q not in quotients)
-                    quotients |= new
+                    new = dict.fromkeys(one for one in self._compound(value) if one not in known)
+                    known |= new
                     pending += new
-            weaker = not self._exact and any(len(monomial) > 1 for value in values for monomial in _monomials(value))
+            uninterpreted = any(isinstance(atom, DataIndex) for atom in known)
+            weaker = uninterpreted or (
+                not self._exact and any(len(monomial) > 1 for value in values for monomial in _monomials(value))
+            )
             self._encoded[guard] = Encoded(self._formula(guard), tuple(definitions), weaker)
         return self._encoded[guard]
 
     def unknown(self, atom: Atom) -> z3.ArithRef:
         """Return Z3's integer for a symbol or a quotient."""
         if atom not in self._unknowns:
-            name = atom if isinstance(atom, str) else f"quotient {atom}"
+            name = atom if isinstance(atom, str) else f"quotient {atom}" if isinstance(atom, Quotient) else str(atom)
             self._unknowns[atom] = z3.Int(name, self._context)
         return self._unknowns[atom]
 
@@ -99,8 +107,8 @@ class Encoder:
             first = first * factor
         return first
 
-    def _quotients(self, value: Size) -> Iterable[Quotient]:
-        """Yield the quotients whose unknowns are in the encoded value."""
+    def _compound(self, value: Size) -> Iterable[Quotient | DataIndex]:
+        """Yield the quotients and the indices in tensors whose unknowns are in the encoded value."""
         for monomial in _monomials(value):
             if len(monomial) == 1 or self._exact:
                 yield from (atom for atom in monomial if not isinstance(atom, str))
@@ -115,6 +123,12 @@ def _bounds(quotient: Quotient) -> tuple[Size, Size, Size]:
     n, d = quotient.numerator, quotient.denominator
     product = d * Dim((((quotient,), 1),))
     return n - product, product + d - 1 - n, d - 1
+
+
+def _in_range(index: DataIndex) -> tuple[Size, Size]:
+    """Return what is at least 0 for an index in range: i and n - 1 - i."""
+    own = Dim((((index,), 1),))
+    return own, index.size - 1 - own
 
 
 def _array(expressions: list[z3.ArithRef]) -> object:

@@ -14,7 +14,7 @@ from typing import Protocol, TypeAlias
 
 import z3
 
-from superopt.ir.dim import symbols_of
+from superopt.ir.dim import DataIndex, Dim, symbols_of
 from superopt.ops.algebra import Guard
 from verify.propose.points import completed, simple_points
 from verify.prove.bounds import Ranges, Witness, satisfies
@@ -186,6 +186,8 @@ class Facts:
     def _violated(self, guard: Guard) -> bool:
         """Return True if the guard fails at a known point where the facts hold."""
         names = symbols_of(guard.value)
+        if isinstance(guard.value, Dim) and any(isinstance(atom, DataIndex) for atom in guard.value.atoms()):
+            return False  # a point has no elements of tensors
         violated = (not satisfies(w, (guard,)) for w in self._witnesses if names <= w.keys())
         return any(violated) or any(not satisfies(w, (guard,)) for w in self._ends if names <= w.keys())
 

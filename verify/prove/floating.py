@@ -18,7 +18,7 @@ from superopt.ir.term import Term, topological
 from superopt.ops.algebra import Guard, Piece, Table
 from superopt.ops.movement import only_moves
 from verify.prove.sums import Apply, Product, SumOfProducts, only_factor, single
-from verify.prove.symbolic import Symbolic
+from verify.prove.symbolic import Symbolic, data_index
 
 __all__ = ["COMMUTATIVE", "Floating", "Inexact", "rounds_exactly"]
 
@@ -75,6 +75,9 @@ class Floating:
 
     def access(self, tensor: str, index: Sizes) -> SumOfProducts:
         return self.sums.access(tensor, index)
+
+    def data_index(self, value: SumOfProducts, size: Size) -> Size:
+        return data_index(value, size)
 
     def entry(self, table: Table, index: Sizes) -> SumOfProducts:
         raise Inexact

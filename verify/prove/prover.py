@@ -22,6 +22,7 @@ from superopt.ops.meaning import Meaning, NoSemantics
 from verify.prove.compare import Comparison
 from verify.prove.facts import Effort, Facts, FindModel, Observer, Shared
 from verify.prove.floating import Floating, Inexact, rounds_exactly
+from verify.prove.lookups import all_among, lookups
 from verify.prove.outputs import QUESTIONS, defined_everywhere, element_types, output_place, same_output
 from verify.prove.recurrence import apart, in_steps
 from verify.prove.roundings import roundings
@@ -34,6 +35,7 @@ __all__ = ["Refuter", "facts_of", "prove", "solved_sizes"]
 
 Terms = tuple[Term, ...]
 _FRAMES = 10_000
+_LARGE = 2**24  # a size that no axis exceeds
 
 
 # Searches for sizes and values at which the sides differ. Its arguments: both sides, the sizes that other sizes
@@ -72,6 +74,11 @@ def prove(left: Terms, right: Terms, observer: Observer | None = None, refute: R
         return Refuted(f"the right side is ill-typed: {error}", _where_left_is_typed(left, right, typed, refute))
     except NoSemantics as error:
         return Unknown(str(error))
+    try:
+        before, after = lookups(last_left), lookups(last_right)
+        removed, added = (not all_among(*pair, facts) for pair in ((before, tuple(after)), (after, tuple(before))))
+    except NoSemantics as error:
+        return Unknown(str(error))
     whole = last_left + last_right
     last_left, last_right = apart(in_steps(last_left), in_steps(last_right))
     try:
@@ -81,9 +88,10 @@ def prove(left: Terms, right: Terms, observer: Observer | None = None, refute: R
     facts = facts.extended(map(_guard, positive))
     guards += positive
     conditions = tuple(dict.fromkeys(needs + guards))
-    if not facts.satisfiable(most=64, least=2):
+    if not facts.satisfiable(most=64, least=2) or _bounded(guards, env, facts, left_facts):
         return _only_at_special_sizes(left, right, typed, left_facts, refute)
-    removed, added = _possible_failures(left, right)
+    fewer, more = _possible_failures(left, right)
+    removed, added = removed or fewer, added or more
     proof, reason = None, "the right side may stop the run with an error on integers where the left side does not"
     if not added:
         proof, reason = _first(last_left, last_right, facts, _readings(last_left + last_right, whole))
@@ -195,9 +203,23 @@ def _possible_failures(left: Terms, right: Terms) -> tuple[bool, bool]:
 def _only_at_special_sizes(
     left: Terms, right: Terms, env: Mapping[str, Size], left_facts: Facts, refute: Refuter | None
 ) -> Verdict:
-    """Return the verdict on an equation whose guards fix a size to a number, so that it does not hold for all sizes."""
+    """Return the verdict on an equation whose guards leave finitely many values to a size."""
     shown = refute and refute(left, right, env, left_facts.model)
     return Refuted("the sides agree in shape at special sizes only", shown) if shown else Unknown("vacuous guards")
+
+
+def _bounded(guards: Iterable[Condition], env: Mapping[str, Size], facts: Facts, left_facts: Facts) -> bool:
+    """Return True if the guards bound a size from above by a number, and the typing of the left side does not.
+
+    A pool of every second element of a pool of every second element is a pool of every second element where both
+    have one element: at 4 and 5 elements, and at no others. `env`: the sizes that `facts` has other sizes for.
+    """
+    apart = Facts(facts.guards)  # its queries and witnesses must not influence the proof
+    for name in sorted({name for guard in guards for name in symbols_of(_guard(guard).value) if ".shape" in name}):
+        size = symbol(name)
+        if apart.entails(at_least(_LARGE, evaluate(size, env))) and not left_facts.entails(at_least(_LARGE, size)):
+            return True
+    return False
 
 
 def _needs(terms: Terms) -> list[Condition]:

@@ -69,6 +69,9 @@ class _Count:
     def access(self, tensor: str, index: Sizes) -> _Sum:
         return _Sum()
 
+    def data_index(self, value: _Sum, size: Size) -> Size:
+        return 0 if size == 1 else symbol("index!")
+
     def entry(self, table: Table, index: Sizes) -> _Sum:
         return _Sum()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from superopt.ir.dim import Quotient, Size, evaluate, symbol, symbols_of
+from superopt.ir.dim import DataIndex, Quotient, Size, evaluate, symbol, symbols_of
 from superopt.ops.algebra import Guard
 from verify.prove.sums import (
     Access,
@@ -46,6 +46,8 @@ class Substitution:
                     product = product * self._quotients[atom]
                 elif isinstance(atom, Quotient):
                     product = product * (self.size(atom.numerator) // self.size(atom.denominator))
+                elif isinstance(atom, DataIndex):
+                    product = product * atom.moved(self.size)
                 else:
                     product = product * self._env.get(atom, symbol(atom))
             total = total + product

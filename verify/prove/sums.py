@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Protocol, TypeAlias, Union
 
-from superopt.ir.dim import Dim, Quotient, Size, Sizes, symbols_of
+from superopt.ir.dim import DataIndex, Dim, Quotient, Size, Sizes, symbols_of
 from superopt.ops.algebra import Guard, Table
 
 __all__ = [
@@ -248,6 +248,9 @@ def quotients_of(value: Size) -> Iterator[Quotient]:
             yield from quotients_of(atom.numerator)
             yield from quotients_of(atom.denominator)
             yield atom
+        elif isinstance(atom, DataIndex):
+            for size in (*atom.place, atom.size):
+                yield from quotients_of(size)
 
 
 def only_factor(total: SumOfProducts) -> Factor | None:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 
-from superopt.ir.dim import Dim, Size, Sizes, symbol
+from superopt.ir.dim import DataIndex, Dim, Size, Sizes, symbol
 from superopt.ops.algebra import Guard, Piece, Table, at_least, below, holds
+from superopt.ops.definition import NoSemantics
 from verify.prove.application import apply, is_partial
 from verify.prove.substitution import Substitution
 from verify.prove.sums import (
@@ -28,7 +29,7 @@ from verify.prove.sums import (
     single,
 )  # fmt: skip
 
-__all__ = ["FEW", "Symbolic"]
+__all__ = ["FEW", "Symbolic", "data_index"]
 
 FEW = 4  # values: sums over at most this many are written out
 
@@ -73,6 +74,9 @@ class Symbolic:
 
     def access(self, tensor: str, index: Sizes) -> SumOfProducts:
         return single(Access(tensor, index, self._dtypes.get(tensor, "float")))
+
+    def data_index(self, value: SumOfProducts, size: Size) -> Size:
+        return data_index(value, size)
 
     def entry(self, table: Table, index: Sizes) -> SumOfProducts:
         place = tuple(k for k in index if isinstance(k, int))
@@ -205,6 +209,18 @@ class Symbolic:
         minus = (Product(-ONE),)
         gone = [self.multiply(minus, self.where(conditions, lambda: rest)) for conditions, _ in pieces]
         return self.add(*bodies, otherwise, *gone)
+
+
+def data_index(value: SumOfProducts, size: Size) -> Size:
+    """Return an element of an integer tensor as an index. Raises NoSemantics for integers that are computed.
+
+    Equal elements of one tensor are one index along axes of equal sizes, and nothing else is known about it than its
+    range. That the elements are in range is an obligation of its own (`verify.prove.lookups`).
+    """
+    element = only_factor(value)
+    if not isinstance(element, Access) or element.dtype not in ("int32", "int64"):
+        raise NoSemantics("an index that is computed")
+    return Dim((((DataIndex(element.tensor, element.index, size),), 1),))
 
 
 @lru_cache(maxsize=1 << 12)

@@ -6,12 +6,13 @@ the same elements on both sides. An error bound is a function of this tree, so t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
 from superopt.ir.dim import Size, Sizes, symbol
-from superopt.ir.term import Term, topological
+from superopt.ir.operator import OPERATORS
+from superopt.ir.term import Term
 from superopt.ir.types import FLOAT_DTYPES
 from superopt.ops.algebra import Guard, Piece, Table
 from superopt.ops.meaning import Meaning
@@ -24,13 +25,26 @@ def computes_alike(left: Term, right: Term, place: Sizes) -> bool:
     """Return True if both terms compute their element at the index `place` by the same tree of operations.
 
     Only terms whose parts all have one type of real numbers are compared, because trees do not show where a number is
-    rounded to another type. Raises NoSemantics.
+    rounded to another type. Operands that are nothing but indices may have another type. Raises NoSemantics.
     """
-    dtypes = {type.dtype if type is not None else None for term in topological((left, right)) for type in term.types}
+    dtypes = {type.dtype if type is not None else None for term in _rounded((left, right)) for type in term.types}
     if len(dtypes) != 1 or not dtypes <= FLOAT_DTYPES:
         return False
     trees = _Trees()
     return bool(_Computation(trees).scalar(left, place) == _Computation(trees).scalar(right, place))
+
+
+def _rounded(roots: Iterable[Term]) -> set[Term]:
+    """Return the terms, and the operands of each, without those that are nothing but indices."""
+    found: set[Term] = set()
+    stack = list(roots)
+    while stack:
+        term = stack.pop()
+        if term not in found:
+            found.add(term)
+            indices = OPERATORS[term.op].index_operands if term.op in OPERATORS else ()
+            stack += [x for k, x in enumerate(term.inputs) if x is not None and k not in indices]
+    return found
 
 
 class _Computation(Meaning):
@@ -80,6 +94,9 @@ class _Trees:
 
     def access(self, tensor: str, index: Sizes) -> int:
         return self.tree("access", tensor, tuple(index))
+
+    def data_index(self, value: int, size: Size) -> Size:
+        return symbol(f"index!{self.tree('index', value, size)}")
 
     def entry(self, table: Table, index: Sizes) -> int:
         return self.tree("entry", table, tuple(index))

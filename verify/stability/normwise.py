@@ -179,7 +179,7 @@ class _Sums:
                     above, below = self.simplified(atom.numerator), atom.denominator
                     part = part * (0 if self.sizes.get(_name(above)) == below else floor_div(above, below))
                 else:
-                    part = part * symbol(atom)
+                    part = part * Dim((((atom,), 1),))
             total = total + part
         return total
 
@@ -189,6 +189,9 @@ class _Sums:
 
     def access(self, tensor: str, index: Sizes) -> Norms:
         return Norms({frozenset({(tensor, 1)}): Fraction(1)})
+
+    def data_index(self, value: Norms, size: Size) -> Size:
+        raise NoSemantics("an element as an index")
 
     def entry(self, table: Table, index: Sizes) -> Norms:
         places = [(i,) if isinstance(i, int) else range(n) for i, n in zip(index, table.shape, strict=True)]

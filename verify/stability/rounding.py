@@ -92,6 +92,9 @@ class Rounding:
         value = self.sums.access(tensor, index)
         return Rounded(value, magnitude(value) if tensor in self._computed else ())
 
+    def data_index(self, value: Rounded, size: Size) -> Size:
+        return self.sums.data_index(value.value, size)
+
     def entry(self, table: Table, index: Sizes) -> Rounded:
         return Rounded(self.sums.entry(table, index))
 

@@ -45,7 +45,10 @@ _EQUAL = (0.5, 1.0, 2.0, 1.75)  # half of the samples are one of these, so that 
 
 
 class RealEvaluator(Evaluator):
-    """Values of typed terms of known sizes at real numbers; `positive`: of one sign."""
+    """Values of typed terms of known sizes at real numbers; `positive`: of one sign.
+
+    Indices are taken modulo the size of their axis.
+    """
 
     def __init__(self, seed: int, positive: bool = True) -> None:
         super().__init__(seed)
@@ -84,6 +87,10 @@ class RealEvaluator(Evaluator):
         attrs = {**dict(node.attrs), **(dict(term.attrs) if node is not term else {})}
         types = [None if i is None else i.type for i in node.inputs]
         inputs = [None if i is None else self._known[i] for i in node.inputs]
+        for k in OPERATORS[node.op].index_operands if node.op in OPERATORS else ():
+            table, places, axis = inputs[0], inputs[k], attrs["axis"]
+            assert table is not None and places is not None and isinstance(axis, int)
+            inputs[k] = places % table.shape[axis]  # all in range
         with np.errstate(all="ignore"):
             return np.asarray(compute(node.op, types, attrs, inputs, type))
 

@@ -9,20 +9,25 @@ from dataclasses import replace
 from superopt.generate.families.activation import ACTIVATION
 from superopt.generate.families.batched import BATCHED
 from superopt.generate.families.borders import BORDERS
+from superopt.generate.families.channels import CHANNELS
 from superopt.generate.families.commuting import COMMUTING
 from superopt.generate.families.conv import CONV_FAMILIES
+from superopt.generate.families.conv_parts import CONV_PARTS
 from superopt.generate.families.copies import COPIES
 from superopt.generate.families.definitions import DEFINITIONS
 from superopt.generate.families.einsum import EINSUM
 from superopt.generate.families.elementwise import ELEMENTWISE
 from superopt.generate.families.filtering import FILTERING
+from superopt.generate.families.folded import FOLDED_SCALES
 from superopt.generate.families.forms import FORMS
 from superopt.generate.families.fused import FUSED
 from superopt.generate.families.grouped import GROUPED
 from superopt.generate.families.images import IMAGES
 from superopt.generate.families.layout import LAYOUT
 from superopt.generate.families.linear import LINEAR
+from superopt.generate.families.lookups import LOOKUPS
 from superopt.generate.families.matrix import MATRIX
+from superopt.generate.families.nested import NESTED
 from superopt.generate.families.normalization import NORMALIZATION
 from superopt.generate.families.places import PLACES
 from superopt.generate.families.pointwise import POINTWISE
@@ -41,9 +46,11 @@ from superopt.generate.families.selections import SELECTIONS
 from superopt.generate.families.shared_heads import SHARED_HEADS
 from superopt.generate.families.shifted import SHIFTED
 from superopt.generate.families.spread import SPREAD
+from superopt.generate.families.stacks import STACKS
 from superopt.generate.families.strides import STRIDES
 from superopt.generate.families.taso import TASO
 from superopt.generate.families.truth import TRUTH
+from superopt.generate.families.unit_axes import UNIT_AXES
 from superopt.generate.families.wide import WIDE
 from superopt.generate.families.windows import WINDOWS
 from superopt.generate.families.written import WRITTEN
@@ -61,6 +68,8 @@ FAMILIES: tuple[Family, ...] = (
     *CONV_FAMILIES,
     *FILTERING,
     *GROUPED,
+    *CHANNELS,
+    *CONV_PARTS,
     *SCALAR,
     *POINTWISE,
     *COMMUTING,
@@ -79,8 +88,12 @@ FAMILIES: tuple[Family, ...] = (
     *NORMALIZATION,
     *SHIFTED,
     *REARRANGE,
+    *NESTED,
+    *UNIT_AXES,
     *SELECT,
     *SELECTIONS,
+    *STACKS,
+    *LOOKUPS,
     *ROWS,
     *IMAGES,
     *POOL,
@@ -94,4 +107,5 @@ FAMILIES: tuple[Family, ...] = (
     *WIDE,
     *WRITTEN,
     *FORMS,
+    *FOLDED_SCALES,
 )

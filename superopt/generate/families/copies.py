@@ -99,10 +99,11 @@ COPIES: tuple[Family, ...] = (
             *with_values("CumSum", "axis", axis, slots=("x|Slice",), exclusive=0, reverse=1),
             *unary("Neg Relu Exp", slots=("x|Slice",)),
             runtime=3,
+            variation="layout",
         )
         for axis in (-1, -2)
     ),
-    _family(inputs("x", _COLUMN), *_turned(-1, 1, "x"), runtime=1),
+    _family(inputs("x", _COLUMN), *_turned(-1, 1, "x"), runtime=1, variation="layout"),
     _family(
         inputs("x y", _SHAPE),
         *_turned(-1, _SHAPE[-1], "x|y|Add|Mul|Sub"),

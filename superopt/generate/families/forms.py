@@ -62,4 +62,17 @@ FORMS: tuple[Family, ...] = (
         )
     ),
     _family(f"Add(Mul(Tanh(Mul(x, {_HALF})), {_HALF}), {_HALF})", "Sigmoid(x)", *_X),
+    # Limits, one after the other.
+    *(
+        _family(form, f"Clip[bound_high={high}, bound_low={low}](x)", *_X)
+        for form, low, high in (
+            (f"Min(Relu(x), {_number(6.0)})", 0.0, 6.0),
+            (f"Max(Min(x, {_number(6.0)}), {_ZERO})", 0.0, 6.0),
+            (f"Relu(Min(x, {_number(6.0)}))", 0.0, 6.0),
+            (f"Min(Max(x, {_number(-2.0)}), {_number(3.0)})", -2.0, 3.0),
+            (f"Max(Min(x, {_number(3.0)}), {_number(-2.0)})", -2.0, 3.0),
+        )
+    ),
+    # A slope for all channels.
+    _family(f"PRelu(x, {_number(0.25)})", "LeakyRelu[alpha=0.25](x)", *_X),
 )

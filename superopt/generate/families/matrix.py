@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from superopt.generate.families.usual import GEMM
 from superopt.generate.grammar import Family, Use, binary, concat, inputs, slices, splits, transpose, unary
 
 __all__ = ["MATRIX"]
@@ -25,6 +26,21 @@ MATRIX: tuple[Family, ...] = (
         elements=8,
         variation="matrix",
         split_axes=(-1, -2),
+    ),
+    # Gemm of transposed operands, and a transposed Gemm.
+    Family(
+        "matrix",
+        (*inputs("x w", (3, 3)), *inputs("b", (3,), "b", True)),
+        (
+            *transpose((1, 0), slots=("x|w|Gemm",)),
+            *(
+                Use("Gemm", {**GEMM, "transA": a, "transB": b}, (2, 3), ("x|w|Transpose", "x|w|Transpose", "b"))
+                for a in (0, 1)
+                for b in (0, 1)
+            ),
+        ),
+        runtime=3,
+        elements=9,
     ),
     # Products of parts of a Split, and Neg.
     Family(

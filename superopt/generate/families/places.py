@@ -6,9 +6,24 @@ keeps the axes before them, and padding, a reduction or a slope for each channel
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
 from superopt.evaluate.residues import Shape
 from superopt.generate.families.usual import LAYER
-from superopt.generate.grammar import Family, Use, Variable, along, axes, inputs, reduce, transpose
+from superopt.generate.grammar import (
+    Family,
+    Use,
+    Variable,
+    along,
+    axes,
+    gather,
+    inputs,
+    reduce,
+    slices,
+    splits,
+    transpose,
+)
 
 __all__ = ["PLACES"]
 
@@ -29,6 +44,46 @@ def _slot(name: str) -> tuple[str, ...]:
 def _pads(*pads: tuple[int, ...]) -> tuple[Use, ...]:
     return tuple(Use("Pad", {"pads": some, "value": 0.0}, (1,), _slot("Transpose")) for some in pads)
 
+
+_PERMUTED: tuple[tuple[Shape, tuple[tuple[int, ...], ...]], ...] = (
+    ((3, 4), ((1, 0),)),
+    ((2, 3, 4), ((0, 2, 1), (1, 0, 2))),
+    (_IMAGE, (_LAST, _FIRST)),
+    (_IMAGE, ((0, 2, 1, 3), (0, 1, 3, 2))),
+)
+
+
+def _smaller(perms: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+    """Return the permutations of the axes that are left where an operator has one result axis less."""
+    rank = len(perms[0]) - 1
+    return {2: ((1, 0),), 3: ((0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1))}.get(rank, ())
+
+
+def _named(uses: Iterable[Use], made: str) -> tuple[Use, ...]:
+    return tuple(replace(use, slots=("x|Transpose",), made=made) for use in uses)
+
+
+# Operators along an axis, which then is gone.
+_ALONG: tuple[tuple[str, Callable[[int], tuple[Use, ...]]], ...] = (
+    ("Sums", lambda axis: _named(reduce("Sum Mean", (axis,), 0), "Sums")),
+    ("Extrema", lambda axis: _named(reduce("Max Min", (axis,), 0), "Extrema")),
+    (
+        "Places",
+        lambda axis: _named((Use(op, {"axis": axis, "keepdims": 0}, (1,)) for op in ("ArgMax", "ArgMin")), "Places"),
+    ),
+    ("One", lambda axis: _named(gather(axis, 1), "One")),
+)
+# Operators along an axis, which stays.
+_KEEPING: tuple[Callable[[int, int], tuple[Use, ...]], ...] = (
+    lambda axis, rank: _named(reduce("Sum Mean", (axis,), 1), "Along"),
+    lambda axis, rank: _named(reduce("Max Min", (axis,), 1), "Along"),
+    lambda axis, rank: _named(gather(axis, (1, 0)), "Along"),
+    lambda axis, rank: _named((*slices(axis), *splits(axis)), "Along"),
+    lambda axis, rank: _named(
+        (Use("Tile", {"repeats": (1,) * (rank + axis) + (2,) + (1,) * (-axis - 1)}, (1,)),), "Along"
+    ),
+    lambda axis, rank: _named(along("Softmax LogSoftmax", axis=axis), "Along"),
+)
 
 PLACES: tuple[Family, ...] = (
     # Operators on rows.
@@ -53,6 +108,43 @@ PLACES: tuple[Family, ...] = (
         for kinds in ("Sum Mean", "Max Min")
         for keepdims in (0, 1)
         for perm in (_LAST, _FIRST)
+    ),
+    # Reductions over one axis, selections and cuts along it, and repetitions.
+    *(
+        _family(
+            inputs("x", shape),
+            *transpose(*perms, slots=("x",)),
+            *transpose(*_smaller(perms), slots=(made,)),
+            *(use for k in range(1, len(shape) + 1) for use in uses(-k)),
+        )
+        for shape, perms in _PERMUTED
+        for made, uses in _ALONG
+    ),
+    *(
+        _family(
+            inputs("x", shape),
+            *transpose(perm, slots=("x|Along",)),
+            *(replace(use, slots=_slot("Transpose")) for k in range(1, len(shape) + 1) for use in uses(-k, len(shape))),
+        )
+        for shape, perms in _PERMUTED
+        for perm in perms
+        for uses in _KEEPING
+    ),
+    # Borders of zeros, all different.
+    *(
+        _family(
+            inputs("x", shape),
+            *transpose(perm, slots=_slot("Pad")),
+            *_pads(amounts, (*(amounts[k] for k in perm), *(amounts[len(perm) + k] for k in perm))),
+        )
+        for shape, perm, amounts in (
+            ((3, 4), (1, 0), (1, 2, 3, 4)),
+            ((2, 3, 4), (0, 2, 1), (0, 1, 2, 0, 3, 4)),
+            ((2, 3, 4), (1, 0, 2), (1, 2, 0, 3, 4, 0)),
+            (_IMAGE, _LAST, (0, 0, 1, 2, 0, 0, 3, 4)),
+            (_IMAGE, _FIRST, (0, 1, 2, 0, 0, 3, 4, 0)),
+            (_IMAGE, (0, 1, 3, 2), (0, 0, 1, 2, 0, 0, 3, 4)),
+        )
     ),
     # Borders of zeros. Pads are literals: those before convolutions with kernels of 3, 5 and 7, and of stride 2.
     *(

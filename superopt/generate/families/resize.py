@@ -37,4 +37,23 @@ RESIZE: tuple[Family, ...] = (
         *concat(-3, slots=(_LARGE,)),
         Use("Conv", POINT, (2,), (_LARGE, "k")),
     ),
+    # Repeated elements, repeated again or pooled: each window of their number holds one element.
+    Family(
+        "resize",
+        inputs("x", (2, 3, 4, 5)),
+        (
+            *(Use("Resize", {"scales": scales}, (1,), ("x",)) for scales in ((1, 1), (2, 1), (1, 2), (2, 2), (4, 4))),
+            *(
+                Use(
+                    op,
+                    {"dilations": (1, 1), "kernel_shape": (2, 2), "pads": (0,) * 4, "strides": (2, 2), **counted},
+                    (1,),
+                )
+                for op, counted in (("MaxPool", {}), ("AveragePool", {"count_include_pad": 0}))
+            ),
+        ),
+        2,
+        elements=1920,
+        variation="conv",
+    ),
 )

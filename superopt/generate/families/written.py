@@ -2,7 +2,8 @@
 
 With y = x - mean(x), older exporters write y / sqrt(mean(y^2) + e) * g + h: with Pow or a product for the square, a
 quotient or the product with a reciprocal, and with or without g and h. Gelu by tanh is x/2 * (1 + tanh(a (x + b x^3)))
-with its numbers in several places. Each form is one rule (see `conjectures.written_functions`).
+with its numbers in several places, and HardSwish is x min(max(x / 6 + 1/2, 0), 1). Each form is one rule (see
+`conjectures.written_functions`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ _ROWS, _EPSILON = inputs("x", (2, 4, 6)), 0.125
 _SCALE, _BIAS = inputs("g", (6,), "g", True), inputs("h", (6,), "h", True)
 _WAVE = 7  # with the functions that windows write out
 _VALUES = inputs("x", (2, 4))
+_SIX = "ConstantOfShape[shape=[], value=6.0]"
 # Half, a and b of Gelu: sqrt(2 / pi) and 0.044715 in float32.
 _HALF, _OUTER, _CUBIC = (
     f"ConstantOfShape[shape=[], value={value}]" for value in (0.5, 0.7978845834732056, 0.044714998453855515)
@@ -46,10 +48,10 @@ def _quotients(y: str) -> tuple[str, ...]:
     )
 
 
-def _family(target: str, function: str, *variables: Variable) -> Family:
+def _family(target: str, function: str, *variables: Variable, reals: bool = False) -> Family:
     return Family(
         "written", variables, (), 1, variation="function", wave=_WAVE, targets=(target,),
-        definitions=(function,),
+        definitions=(function,), reals=reals,
     )  # fmt: skip
 
 
@@ -84,4 +86,11 @@ WRITTEN: tuple[Family, ...] = (
     *(family for quotient in _quotients(f"Sub(x, {_mean('x')})") for family in _layer(quotient)),
     *map(_root_mean_square, _quotients("x")),
     *(family for gate in _tanh_gates() for family in _tanh_gelu(gate)),
+    # x min(max(x + 3, 0), 6) / 6 is less accurate near -3 than its other form.
+    _family(
+        f"Mul(x, Clip[bound_high=1.0, bound_low=0.0](Add(Div(x, {_SIX}), {_HALF})))",
+        "HardSwish(x)",
+        *_VALUES,
+        reals=True,
+    ),
 )

@@ -170,10 +170,8 @@ def _holds_at_own_sizes(rule: Rule, bindings: Bindings, check: SamplingCheck) ->
         return None
     if any(a.type != b.type for a, b in zip(left, right, strict=True)):
         return False
-    values = [
-        term.type is not None and min(term.type.concrete() or (0,), default=1) > 0 for term in topological(left + right)
-    ]
-    if not all(values):
+    shapes = [None if term.type is None else term.type.concrete() for term in topological(left + right)]
+    if any(shape is None or 0 in shape for shape in shapes):
         return None
     same = all(check.evaluator.key(a) == check.evaluator.key(b) for a, b in zip(left, right, strict=True))
     check.evaluator.forget()

@@ -20,6 +20,7 @@ from superopt.generate.generalise.padding import (
     with_open_amounts,
     with_pad_amounts,
     with_phase_pads,
+    with_tied_amounts,
 )
 from superopt.generate.generalise.sampling_check import SamplingCheck
 from superopt.generate.generalise.shape_entries import with_shape_entries
@@ -92,7 +93,7 @@ def _with_attributes(draft: Draft, check: SamplingCheck) -> Draft:
         if kind == "pads" and left and len(groups) > 1:
             wider = with_pad_amounts(draft, groups, check) or with_offset_pads(draft, groups, check) or wider
         if kind == "amounts" and left:
-            wider = with_open_amounts(wider, groups, check)
+            wider = with_open_amounts(with_tied_amounts(wider, groups, check), groups, check)
         draft = wider
     return _with_distinct_variables(_with_numbers(draft, check), check)
 

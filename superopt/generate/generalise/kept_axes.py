@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from superopt.generate.conjectures.ground_equation import GroundEquation
 from superopt.ir.dim import Dim, evaluate, symbol
+from superopt.ir.pattern import match
 from superopt.ir.rule import Rule, Signature, SignatureValue
 from superopt.ir.term import Attr, AttrVar, Term, map_terms, topological
 from superopt.rulebook.variadic import Schema
@@ -74,9 +75,10 @@ def _unused(name: str, schema: Schema) -> str:
 
 
 def _instances(rule: Rule, equation: GroundEquation) -> dict[Term, Term]:
-    """Map the terms of the left side to those of the instance."""
+    """Map the terms of the left side to those of the instance, which may be the equation's right side."""
     found: dict[Term, Term] = {}
-    stack = list(zip(rule.lhs, equation.lhs, strict=True))
+    side = equation.rhs if match(rule.lhs, equation.lhs) is None else equation.lhs
+    stack = list(zip(rule.lhs, side, strict=True))
     while stack:
         term, instance = stack.pop()
         found[term] = instance

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from superopt.generate.generalise.draft import Draft, Slot
 from superopt.generate.generalise.sampling_check import SamplingCheck
-from superopt.ir.dim import Dim, symbol, symbols_of
+from superopt.ir.dim import Dim, Size, symbol, symbols_of
 from superopt.ir.rule import Rule, Signature, SignatureValue
 from superopt.ir.term import Attr, AttrVar, topological
 
-__all__ = ["with_offset_pads", "with_open_amounts", "with_pad_amounts", "with_phase_pads"]
+__all__ = ["with_offset_pads", "with_open_amounts", "with_pad_amounts", "with_phase_pads", "with_tied_amounts"]
 
 Values = Mapping[Attr, list[Slot]]  # value of an attribute -> its slots
 Pads = tuple[int, ...]
@@ -33,6 +33,43 @@ def with_offset_pads(draft: Draft, groups: Values, check: SamplingCheck) -> Draf
     wider = draft.filling(filled, dict(zip(names, base, strict=True)), "pad")
     others = dict(zip(names, (2, 1, 0, 3), strict=False))
     return wider if wider.bound and _holds(wider, others, check) else None
+
+
+def with_tied_amounts(draft: Draft, groups: Values, check: SamplingCheck) -> Draft:
+    """Return the draft with variables for the amounts of all Pads, or the same draft if no choice holds.
+
+    The amounts of a Pad on the right side are those of one on the left side in another order, or the sums of two: the
+    entries at the instance are all different, and say which.
+    """
+    known = {value: amounts for value in groups if (amounts := _pads(value)) is not None}
+    given = {value: amounts for value, amounts in known.items() if draft.side(groups[value], True)}
+    names: dict[Attr, list[str]] = {}
+    for value, amounts in given.items():
+        taken = {*draft.values, *draft.names.values(), *itertools.chain(*names.values())}
+        free = (name for k in itertools.count() if (name := f"a{k}") not in taken)
+        names[value] = [next(free) if amount else "" for amount in amounts]
+    spelt: dict[int, Size] = {0: 0}
+    for value, amounts in given.items():
+        spelt |= {amount: symbol(name) for amount, name in zip(amounts, names[value], strict=True) if name}
+    for (one, a), (other, b) in itertools.combinations(given.items(), 2):
+        for m, n, first, second in zip(a, b, names[one], names[other], strict=False):
+            if m and n and len(a) == len(b):
+                spelt.setdefault(m + n, symbol(first) + symbol(second))
+    entries = [amount for amounts in given.values() for amount in amounts if amount]
+    if len(set(entries)) < len(entries) or not all(set(amounts) <= spelt.keys() for amounts in known.values()):
+        return draft
+    filled: dict[Slot, Attr] = {}
+    for value, slots in groups.items():
+        filled |= dict.fromkeys(slots, tuple(spelt[amount] for amount in known[value]))
+    values = {
+        name: amount
+        for value, amounts in given.items()
+        for name, amount in zip(names[value], amounts, strict=True)
+        if name
+    }
+    wider = draft.filling(filled, values, "amount")
+    others = {name: amount + (1 + k) ** 2 for k, (name, amount) in enumerate(values.items())}
+    return wider if wider.bound and wider.unbound() <= draft.unbound() and _holds(wider, others, check) else draft
 
 
 def with_open_amounts(draft: Draft, groups: Values, check: SamplingCheck) -> Draft:

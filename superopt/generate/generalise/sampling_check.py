@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator, Mapping
 
 from superopt.generate.enumeration.fingerprints import Evaluator
+from superopt.generate.generalise.draft import NAMES
 from superopt.generate.generalise.size_equations import ratios, solve, typing_conditions, unsolved
 from superopt.ir.dim import Dim, Size, evaluate, floor_div
 from superopt.ir.infer import IllTyped
@@ -16,8 +17,8 @@ from superopt.ir.types import TensorType
 
 __all__ = ["SamplingCheck"]
 
-_SIZES = (1, 2, 3, 4, 6)  # of axes
-_ATTEMPTS = 150  # to find sizes
+_SIZES, _WIDE_SIZES = (1, 2, 3, 4, 6), (1, 4, 6, 8)  # of axes
+_USUAL_ATTEMPTS, _ATTEMPTS = 150, 220  # to find sizes
 
 
 class SamplingCheck:
@@ -101,7 +102,13 @@ def _number(value: Attr, env: Mapping[str, int], rng: random.Random, sign: int) 
 
 
 def _sizes(name: str, whole: int, attempt: int) -> tuple[int, ...]:
-    """Return the values that a size or attribute is drawn from. Sizes need not all be equal."""
+    """Return the values that a size or attribute is drawn from. Sizes need not all be equal.
+
+    The last attempts have room for a Slice of a Slice.
+    """
+    wide = attempt >= _USUAL_ATTEMPTS
     if ".shape" in name:
-        return _SIZES if attempt % 2 else _SIZES[1:]
+        return _WIDE_SIZES if wide else _SIZES if attempt % 2 else _SIZES[1:]
+    if wide and name.startswith(NAMES["ends"]):
+        return tuple(range(whole + 1, whole + 7))
     return (whole, whole + 1) if "[" in name else (whole,)

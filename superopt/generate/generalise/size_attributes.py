@@ -116,6 +116,10 @@ def _choices(draft: Draft, groups: Sequence[Group], number: int) -> Iterator[Cho
         yield from ((size, None) for size in _sizes(_known(draft), value, 1))
         return
     assert isinstance(value, tuple)
+    backwards = all(map(_reads_backwards, (term for term, _ in at)))
+    if kind == "ends" and backwards and all(isinstance(v, int) and v < 0 for v in value):
+        yield value, None  # up to the first element: no size
+        return
     entries = tuple(v for v in value if isinstance(v, int))
     # A Reshape may make an axis for the parts of a Split. The size of this axis is the number of parts.
     parts = {len(v) for other, v, _ in groups if (kind, other) == ("reshape", "split") and isinstance(v, tuple)}
@@ -128,17 +132,21 @@ def _choices(draft: Draft, groups: Sequence[Group], number: int) -> Iterator[Cho
             if term.type is not None and term.type.shape == entries and entries:
                 yield AttrVar(f"{name}.shape"), None
     if kind == "split":  # of an axis that Reshape makes several axes of
-        written = _known_entries(groups, number)
+        written = _known_entries(groups, number, _WRITTEN)
         pairs = [[e for e in _sizes(written, v, 2) if isinstance(e, Dim) and e.terms[0][0][1:]] for v in entries]
         yield from ((choice, None) for choice in itertools.product(*pairs))
     if kind not in ("shape", *_WRITTEN):
         yield None, free
     known, sums = _known(draft), kind in ("starts", "ends")
+    if kind == "starts" and backwards:  # from the last element
+        known = [(size - 1, value - 1, axis) for size, value, axis in known]
     regrouped = kind in (*_WRITTEN, "kernel") and _regrouped(draft, groups)
     if regrouped:
         known = regrouped
     elif kind in _WRITTEN:
-        known += _known_entries(groups, number)
+        known += _known_entries(groups, number, _WRITTEN)
+    elif sums:  # a part of a Split is a Slice, and a Slice of a Slice begins and ends further on
+        known += _known_entries(groups, number, ("split", "starts", "ends"))
     factors = _MAX_FACTORS if kind in _WRITTEN else 1
     fixed = kind in ("shape", "kernel")  # a window such as 3 x 3 is not the size of a variable
     for choice in itertools.product(*([*_sizes(known, v, factors, sums), *[v] * (fixed and v > 1)] for v in entries)):
@@ -167,6 +175,12 @@ def _broadcasts(draft: Draft, at: list[Slot]) -> bool:
     return False
 
 
+def _reads_backwards(term: Term) -> bool:
+    """Return True for a Slice whose steps are all negative."""
+    steps = dict(term.attrs).get("steps", ())
+    return isinstance(steps, tuple) and all(isinstance(step, int) and step < 0 for step in steps)
+
+
 _Known = tuple[Size, int, int]  # size, value at the instance, axis
 
 
@@ -181,12 +195,12 @@ def _known(draft: Draft) -> list[_Known]:
     return known
 
 
-def _known_entries(groups: Sequence[Group], number: int) -> list[_Known]:
-    """Return the entries of the other written shapes, because these shapes may become attribute variables."""
+def _known_entries(groups: Sequence[Group], number: int, kinds: tuple[str, ...]) -> list[_Known]:
+    """Return the entries of the other lists of these kinds, because these lists may become attribute variables."""
     return [
         (symbol(_entry(other, k)), size, k)
         for other, (kind, value, _) in enumerate(groups)
-        if other != number and kind in _WRITTEN and isinstance(value, tuple)
+        if other != number and kind in kinds and isinstance(value, tuple)
         for k, size in enumerate(value)
         if isinstance(size, int)
     ]

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from superopt.ir.dim import Atom, Dim, Size, evaluate, floor_div, symbol, symbols_of
+from superopt.ir.dim import Atom, Dim, Quotient, Size, evaluate, floor_div, symbol, symbols_of
 from superopt.ir.infer import IllTyped
 from superopt.ir.rule import Condition, Rule, Signature, SignatureValue
 from superopt.ir.term import Attr
@@ -21,8 +21,8 @@ __all__ = [
 
 
 def typing_conditions(rule: Rule, signature: Signature) -> tuple[dict[Condition, None], list[str]]:
-    """Return the conditions on sizes under which both sides are typed alike, and the symbols of the signature. Raises
-    IllTyped."""
+    """Return the conditions on sizes under which both sides are typed alike and have elements, and the symbols of the
+    signature. Raises IllTyped."""
     needs: dict[Condition, None] = {}
 
     def need(relation: str, left: Size, right: Size) -> None:
@@ -35,6 +35,7 @@ def typing_conditions(rule: Rule, signature: Signature) -> tuple[dict[Condition,
         for m, n in zip(a.type.shape, b.type.shape, strict=True):
             if m != n:
                 need("==", m, n)
+            need("<=", 1, m)
     bindings = signature.bindings()
     values: list[Attr] = list(bindings.attrs.values())
     values += [size for t in bindings.terms.values() for size in (t.type.shape if t.type and t.type.shape else ())]
@@ -137,7 +138,7 @@ def unsolved(needs: Mapping[Condition, None], env: Mapping[str, Size]) -> dict[D
 
 def _is_remainder(value: Dim, quotient: Atom) -> bool:
     """Return True if `value` is the remainder of a quotient's division, up to a factor."""
-    if isinstance(quotient, str):
+    if not isinstance(quotient, Quotient):
         return False
     rest = quotient.numerator - quotient.denominator * floor_div(quotient.numerator, quotient.denominator)
     times = math.gcd(*(coefficient for _, coefficient in value.terms))

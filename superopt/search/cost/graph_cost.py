@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Mapping, Sequence
+from itertools import starmap
 from typing import NamedTuple
 
 from superopt.ir.term import Term, topological
@@ -22,6 +23,7 @@ from superopt.search.cost.runtime_fusion import (
     time_share,
     untransposed,
 )  # fmt: skip
+from superopt.search.cost.work import tables
 
 __all__ = ["NO_WEIGHT", "SECONDS_PER_PS", "GraphCost", "Price", "Weight", "append_run_time_terms"]
 
@@ -71,13 +73,14 @@ class GraphCost:
         order: list[Term] = []
         append_run_time_terms(order, outputs, (), set())
         uses: dict[Term, int] = {}
-        weights: set[Term] = set()
+        weights: dict[Term, bool] = {}
         for term in order:
+            rows = tables(term)
             for used in term.inputs:
                 if used is not None:
                     uses[used] = uses.get(used, 0) + 1
                     if used.is_constant:
-                        weights.add(used)
+                        weights[used] = weights.get(used, False) or used not in rows
         for output in outputs:
             uses[output] = uses.get(output, 0) + 1
         inputs_of = {term: term.inputs for term in order}
@@ -90,7 +93,7 @@ class GraphCost:
                 transposed += count_transposed_weights(term)
                 times[term], absorbed = self.time_in_graph(term, inputs_of, uses, fused_into)
                 time += times[term] - sum(map(times.__getitem__, absorbed))
-        of_weights = Weight(*map(sum, zip(NO_WEIGHT, *map(self.weight, weights), strict=True)))
+        of_weights = Weight(*map(sum, zip(NO_WEIGHT, *starmap(self.weight, weights.items()), strict=True)))
         return Price(time + self.weight_read_ps(of_weights.bytes), nodes, transposed, *of_weights)
 
     def time_in_graph(
@@ -127,14 +130,17 @@ class GraphCost:
             found = self._bias_ps[term] = 0 if addition is None else int(self._isolated(addition) * BIAS_SHARE)
         return found
 
-    def weight(self, weight: Term) -> Weight:
-        """Return the bytes of a constant, the number of operators that are folded away in it, and the time for that."""
+    def weight(self, weight: Term, whole: bool = True) -> Weight:
+        """Return the bytes of a constant, the number of operators that are folded away in it, and the time for that.
+
+        Unless an operator reads it as a `whole`, its bytes count in the times of the operators that read some rows.
+        """
         found = self._weights.get(weight)
         if found is None:
             terms = sum(1 for t in topological((weight,)) if t.inputs)
             folding_ps = round(folding_seconds((weight,)) / SECONDS_PER_PS) if terms else 0
             found = self._weights[weight] = Weight(bytes_of(weight.type), terms, folding_ps)
-        return found
+        return found if whole else found._replace(bytes=0)
 
 
 def append_run_time_terms(order: list[Term], roots: Sequence[Term], known: Container[Term], seen: set[Term]) -> None:

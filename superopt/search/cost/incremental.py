@@ -6,12 +6,14 @@ price(after) = price(before) + time of created operators - time of operators tha
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from superopt.ir.term import Term
 from superopt.search.cost.fused_kernels import FUSED_OPERATORS, FUSION_ROOTS, MAX_FUSION_DEPTH, REQUIRED_OPERATORS
 from superopt.search.cost.graph_cost import NO_WEIGHT, GraphCost, Price, Weight, append_run_time_terms
 from superopt.search.cost.runtime_fusion import CONTEXT_DEPENDENT, count_transposed_weights
+from superopt.search.cost.work import tables
 from superopt.search.match.graph_index import GraphIndex
 
 __all__ = ["IncrementalCost"]
@@ -36,11 +38,17 @@ class IncrementalCost:
             if absorbed:
                 self._absorbed[term] = absorbed
         self._total_ps = sum(self._times.values())
-        self._weights = {i for term in index.computed for i in term.inputs if i is not None and i.is_constant}
+        self._row_uses = Counter(used for term in index.computed for used in tables(term))  # of tables
+        self._weights: dict[Term, bool] = {}  # True if an operator reads the constant as a whole
+        for term in index.computed:
+            rows = tables(term)
+            for used in term.inputs:
+                if used is not None and used.is_constant:
+                    self._weights[used] = self._weights.get(used, False) or used not in rows
         self._before = _Counts()
         self._before.add_operators(index.computed, 1)
-        for weight in self._weights:
-            self._before.add_weight(costs.weight(weight), 1)
+        for weight, whole in self._weights.items():
+            self._before.add_weight(costs.weight(weight, whole), 1)
         self._prices: dict[tuple[Sequence[Term], Sequence[Term]], Price] = {}
         self._dependents_of: dict[Term, tuple[Term, ...]] = {}
         # Operators that can be the root of a fused kernel in this graph.
@@ -104,16 +112,35 @@ class IncrementalCost:
         counts.add_operators(created, 1)
         counts.add_operators(unused, -1)
         outputs: list[Term] | None = None
+        row_uses: Mapping[Term | None, int] | None = None
         for term in touched:
             if term.is_constant:
-                if outputs is None:
+                if outputs is None or row_uses is None:
                     outputs = [replaced.get(output, output) for output in self.index.outputs]
-                is_read = uses[term] > outputs.count(term)  # by an operator
-                if is_read != (term in self._weights):
-                    counts.add_weight(self._costs.weight(term), 1 if is_read else -1)
+                    row_uses = self._row_uses_after(replaced, created, unused)
+                reads = uses[term] - outputs.count(term)  # by operators
+                before, after = self._weights.get(term), reads > row_uses.get(term, 0) if reads else None
+                if before is not None and after != before:
+                    counts.add_weight(self._costs.weight(term, before), -1)
+                if after is not None and after != before:
+                    counts.add_weight(self._costs.weight(term, after), 1)
         time = self._time_after(replaced, created, unused, touched, uses)
         time += self._costs.weight_read_ps(counts.weights.bytes)
         return Price(time, *counts.fields)
+
+    def _row_uses_after(
+        self, replaced: Mapping[Term, Term], created: Iterable[Term], unused: Iterable[Term]
+    ) -> Mapping[Term | None, int]:
+        """Return how often each term is read as a table, by the graph after the rewrite."""
+        found = self._row_uses.copy()
+        for root, result in replaced.items():
+            if root in found:
+                found[result] += found.pop(root)
+        found.update(used for term in created for used in tables(term))
+        found.subtract(
+            replaced.get(used, used) if used is not None else None for term in unused for used in tables(term)
+        )
+        return found
 
     def _dependents(self, term: Term) -> tuple[Term, ...]:
         """Return the operators above `term` whose time depends on it."""

@@ -18,7 +18,7 @@ from superopt.ops.recurrent import RECURRENT
 from superopt.properties import changes_shape_only, moves
 from superopt.search.cost.arithmetic import Work, arithmetic
 
-__all__ = ["UNKNOWN_SIZE", "Traffic", "Work", "bytes_of", "elements", "traffic", "work"]
+__all__ = ["UNKNOWN_SIZE", "Traffic", "Work", "bytes_of", "elements", "tables", "traffic", "work"]
 
 # Sizes that stand for unknown ones.
 UNKNOWN_SIZE = 32
@@ -74,7 +74,8 @@ def _recurrent(term: Term) -> Work:
 def traffic(term: Term) -> Traffic:
     """Return the bytes that the operator `term` alone reads and writes. An input that is used twice is read once.
 
-    An operator that only changes the shape moves nothing. Other data movement reads no more than it writes.
+    An operator that only changes the shape moves nothing. Other data movement reads no more than it writes. Rows of a
+    table at indices that are data count as values: the table as a whole is in no cache.
     """
     op = term.op.rpartition("::")[2]
     if op in _UNDEFINED_VIEWS or changes_shape_only(op):
@@ -85,8 +86,14 @@ def traffic(term: Term) -> Traffic:
     for used in set(term.inputs):
         if used is not None:
             size = bytes_of(used.type)
-            read[used.is_constant] += min(size, written) if selects else size
+            is_weight = used.is_constant and used not in tables(term)
+            read[is_weight] += min(size, written) if selects else size
     return Traffic(written + read[False], read[True])
+
+
+def tables(term: Term) -> tuple[Term | None, ...]:
+    """Return the operands of which `term` reads the rows at indices that are data, and no others."""
+    return term.inputs[:1] if term.op in OPERATORS and OPERATORS[term.op].index_operands else ()
 
 
 def elements(value: Term | None) -> int:

@@ -24,6 +24,14 @@ def _gather(rng: random.Random) -> Case:
     return Case({"axis": axis - len(shape), "indices": indices}, [x], opset=rng.choice([11, 13, 17]))
 
 
+def _lookup(rng: random.Random) -> Case:
+    shape = tuple(rng.randint(1, 5) for _ in range(rng.randint(1, 4)))
+    axis = rng.randrange(len(shape))
+    x = values(rng, shape, rng.choice(["float32", "float32", "float64", "int32", "int64", "bool"]))
+    indices = values(rng, shape_of(rng, 0, 3), rng.choice(["int32", "int64"]), -shape[axis], shape[axis] - 1)
+    return Case({"axis": axis - len(shape)}, [x, indices], opset=rng.choice([11, 13, 17]))
+
+
 def _one_hot(rng: random.Random) -> Case:
     indices = values(rng, shape_of(rng, 1, 3), "int64", -5, 5)
     axis = rng.randrange(indices.ndim + 1) - indices.ndim - 1
@@ -49,6 +57,7 @@ def _cumsum(rng: random.Random) -> Case:
 
 CASES: dict[str, Maker] = {
     "Gather": _gather,
+    "Lookup": _lookup,
     "OneHot": _one_hot,
     "Trilu": _trilu,
     "CumSum": _cumsum,

@@ -1,4 +1,4 @@
-"""Selections by constant indices."""
+"""Selections by constant indices, and by indices that are data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import onnx
 
+from superopt.ir.dim import Sizes
 from superopt.ir.term import Attr
+from superopt.ir.types import TensorType
 from superopt.onnx_io.nodes.forms.registry import exporter, importer
 from superopt.onnx_io.nodes.node_export import NodeExport
 from superopt.onnx_io.nodes.view import Canonical, NodeView, Unreadable, negative
@@ -21,13 +23,23 @@ _MAX_INDICES = 1024  # of a Gather; attributes are for small lists, and longer o
 def import_gather(view: NodeView) -> Mapping[str, Attr] | Canonical:
     """Read constant indices, if they are few, as a number or a list, counted from the front if the size is known.
 
-    A table of indices has no such form, but a Reshape does the same if it selects every place once, in order.
+    A table of indices has no such form, but a Reshape does the same if it selects every place once, in order. All other
+    indices are an operand.
     """
     (axis,), shape = negative([view.integer("axis", 0)], view.rank), view.shape(0)
     term = view.inputs[1] if len(view.inputs) > 1 else None
-    if term is None or term.type is None or shape is None:
+    if term is None or term.type is None or shape is None or len(view.inputs) > 2:
         raise Unreadable("indices")
-    if term.type.rank is not None and term.type.rank > 1:
+    try:
+        return _constant_indices(view, axis, shape, term.type)
+    except Unreadable:
+        if term.type.shape is None:
+            raise
+        return Canonical("Lookup", view.inputs, {"axis": axis})
+
+
+def _constant_indices(view: NodeView, axis: int, shape: Sizes, type: TensorType) -> Mapping[str, Attr] | Canonical:
+    if type.rank is not None and type.rank > 1:
         return _in_order(view, axis % len(shape), np.expand_dims(_places(view), -1))
     indices = view.list_input(1, (0, 1))
     if indices is None or len(indices) > _MAX_INDICES:
@@ -35,7 +47,13 @@ def import_gather(view: NodeView) -> Mapping[str, Attr] | Canonical:
     size = shape[axis]
     if isinstance(size, int):
         indices = tuple(place + size if place < 0 else place for place in indices)
-    return {"axis": axis, "indices": indices[0] if term.type.rank == 0 else indices}
+    return {"axis": axis, "indices": indices[0] if type.rank == 0 else indices}
+
+
+@exporter("Lookup")
+def export_lookup(e: NodeExport) -> list[onnx.NodeProto]:
+    """Write a Gather, whose second input is the indices. Its axis counts from the front, as the first input's does."""
+    return [e.node("Gather", axis=e.front_axes([e.attrs["axis"]])[0])]
 
 
 @importer("GatherND", entry="Gather")
