@@ -84,6 +84,8 @@ def _quantities(model: Model) -> list[str]:
         divides = term.op in ("Div", "Mod")  # by 0, and of the least number by -1, it ends the process
         if term in excluded or divides or (term.op not in OPERATORS and term.op not in ("Out", "Var", "Const")):
             excluded.update(i for i in term.inputs if i is not None and _is_integer(i))
+        elif term.op in OPERATORS:
+            excluded.update(i for k in OPERATORS[term.op].index_operands if (i := term.inputs[k]) is not None)
     return [str(term.attr("name")) for term in model.inputs if _is_integer(term) and term not in excluded]
 
 

@@ -23,6 +23,7 @@ SIGNATURES = 3  # of each rule; the suite would take many minutes with all
 def _values(terms: tuple[Term, ...], positive: bool, seed: int) -> dict[Term, np.ndarray]:  # type: ignore[type-arg]
     rng = np.random.default_rng(seed)
     env = {}
+    most = min([9, *(table.type.shape[axis] for table, axis in _tables(terms))])  # integers may be indices
     for term in sorted((t for t in topological(terms) if t.op == "Var"), key=lambda t: str(t.attr("name"))):
         assert term.type is not None
         shape = term.type.concrete()
@@ -31,10 +32,16 @@ def _values(terms: tuple[Term, ...], positive: bool, seed: int) -> dict[Term, np
         if dtype == np.bool_:
             env[term] = rng.random(shape) < 0.5
         elif dtype.kind in "iu":
-            env[term] = rng.integers(1 if positive or dtype.kind == "u" else -9, 9, shape).astype(dtype)
+            least = -most if not positive and dtype.kind == "i" else min(1, most - 1)
+            env[term] = rng.integers(least, most, shape).astype(dtype)
         else:
             env[term] = rng.uniform(0.5, 2.0, shape) if positive else rng.normal(size=shape)
     return env
+
+
+def _tables(terms: tuple[Term, ...]) -> list[tuple[Term, int]]:
+    """Return what is looked up in, and along which axis."""
+    return [(term.inputs[0], term.attr("axis")) for term in topological(terms) if term.op == "Lookup"]  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)

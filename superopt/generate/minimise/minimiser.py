@@ -28,7 +28,7 @@ from superopt.ir.infer import OPERATORS
 from superopt.ir.rule import Rule
 from superopt.ir.term import CLOSED_FORM, Term, topological
 from superopt.ops.meaning import NoSemantics
-from superopt.properties import lists_numbers
+from superopt.properties import lists_numbers, moves
 
 __all__ = ["Minimiser"]
 
@@ -72,8 +72,10 @@ class Minimiser:
 
         The gain of a rule with several outputs only shows at larger sizes, so both directions of such an equation must
         be found, and both of an equation that defines an operator. Other equations must be found in one step
-        (`Family.is_found_whole`). ONNX Runtime's own functions, such as FusedMatMul, do not count as steps between
-        standard operators: a search chooses them last, and not every target has them.
+        (`Family.is_found_whole`). Two kinds of operators are no steps between graphs without them. ONNX Runtime's own
+        functions, such as FusedMatMul, are chosen last by a search, and not every target has them. Another way to move
+        the same data costs as much, or more: Split(f(t)) = f(Split(t)) follows from Split(t).0 = Slice(t), but a search
+        does not write the parts of a Split as Slices, and the parts as Split again, to move f.
         """
         lhs, rhs = normal(equation.lhs), normal(equation.rhs)
         if lhs == rhs:
@@ -87,8 +89,8 @@ class Minimiser:
         is_direct = bool(equation.family.targets) or equation.family.states_meanings
         if len(lhs) > 1 or _is_algorithm(equation) or is_direct:
             return False
-        functions = _functions((*lhs, *rhs))
-        low, other = (self._lowest(side, weights, functions, without) for side in (lhs, rhs))
+        known = _detours((*lhs, *rhs))
+        low, other = (self._lowest(side, weights, known, without) for side in (lhs, rhs))
         if low is not other:
             return False
         # If a search may want the more expensive side, a path from that side to the other one is not enough.
@@ -119,7 +121,7 @@ class Minimiser:
         """Return True if a search gets from `start` to `goal`, both in normal form."""
         saves = self._cost(goal, weights).work < self._cost(start, weights).work
         if len(start) == 1 and saves and self._is_large(start, goal, weights):
-            price = self._price(weights, _functions((*start, *goal)))
+            price = self._price(weights, _detours((*start, *goal)))
             return self._deriver.falls(start[0], goal[0], price, self.large_steps, without)
         return self.derivation(start, goal, weights, without) is not None
 
@@ -140,9 +142,9 @@ class Minimiser:
         most = EnumerationCost(max(one.work, other.work), max(one.other, other.other))
 
         def passes(terms: tuple[Term, ...]) -> bool:
-            return _functions(terms) <= functions and self._cost(terms, weights).within(most)
+            return _detours(terms) <= known and self._cost(terms, weights).within(most)
 
-        functions = _functions((*start, *goal))
+        known = _detours((*start, *goal))
         usual = self.large_steps if self._is_large(start, goal, weights) else self.most_steps
         steps = (usual if most_steps is None else most_steps) + len(start) - 1
         return self._deriver.derive(start, goal, steps, without=without, passes=passes, forward=True)
@@ -165,16 +167,16 @@ class Minimiser:
         return max(operators(side, weights)[0] for side in (start, goal)) > _LARGE
 
     def _lowest(
-        self, terms: tuple[Term, ...], weights: frozenset[str], functions: Set[str], without: Rule | None
+        self, terms: tuple[Term, ...], weights: frozenset[str], known: Set[str], without: Rule | None
     ) -> Term:
         (term,) = terms
-        return self._deriver.descend(term, self._price(weights, functions), without)
+        return self._deriver.descend(term, self._price(weights, known), without)
 
-    def _price(self, weights: frozenset[str], functions: Set[str]) -> Callable[[Term], float]:
-        """Return the cost function for terms. Functions of ONNX Runtime that are not in `functions` cost infinity."""
+    def _price(self, weights: frozenset[str], known: Set[str]) -> Callable[[Term], float]:
+        """Return the cost function for terms. Detours by operators that are not `known` cost infinity."""
 
         def price(term: Term) -> float:
-            return self._cost((term,), weights).total if _functions((term,)) <= functions else math.inf
+            return self._cost((term,), weights).total if _detours((term,)) <= known else math.inf
 
         return price
 
@@ -201,6 +203,7 @@ def _is_algorithm(equation: GroundEquation) -> bool:
     return any(map(lists_numbers, right - left))
 
 
-def _functions(terms: Iterable[Term]) -> set[str]:
-    """Return the names of the operators below `terms` that are not ONNX's own."""
-    return {t.op for t in topological(terms) if t.op in OPERATORS and OPERATORS[t.op].domain}
+def _detours(terms: Iterable[Term]) -> set[str]:
+    """Return the names of the operators below `terms` that are not ONNX's own, or move data."""
+    names = {t.op for t in topological(terms) if t.op in OPERATORS}
+    return {name for name in names if OPERATORS[name].domain or moves(name)}
