@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .graphs import Graph, Tensor, Unfit
+from .graphs import Graph, Tensor, Unfit, elem_type
 from .nodes import node, some, some_axes
 
 __all__ = ["axes_node", "slice_node"]
@@ -226,6 +226,25 @@ def _gather(g: Graph, op: str) -> None:
     kind = g.rng.choice(["int64", "int64", "int32"])
     index = g.weight(np.asarray(indices).astype(kind), reusable=False)
     g.add(op, [x, index], {"axis": axis} if axis or g.rng.random() < 0.5 else {})
+
+
+@node("Lookup")
+def _lookup(g: Graph, op: str) -> None:
+    """A Gather by data: whole numbers modulo the size of the axis, or less that size."""
+    x = g.pick(least=1, most=3)
+    axis = g.rng.randrange(x.rank)
+    if not x.shape[axis] or g.opset < 10:
+        raise Unfit("nothing to look up, or no Mod")
+    kind = g.rng.choice(["int64", "int64", "int32"])
+    numbers = g.leaf(kind, g.shape(0, 2), constant=False)
+    (known,) = g.add("Shape", [x])
+    (size,) = g.add("Gather", [known, g.numbers64(axis)], {"axis": 0})
+    if kind == "int32":
+        (size,) = g.add("Cast", [size], {"to": elem_type(kind)})
+    (index,) = g.add("Mod", [numbers, size])
+    if g.rng.random() < 0.3:
+        (index,) = g.add("Sub", [index, size])
+    g.add("Gather", [x, index], {"axis": axis})
 
 
 @node("DepthToSpace", "SpaceToDepth")
