@@ -58,18 +58,18 @@ def folded(factor: float = 1.0) -> tuple[Model, Model]:
 
 
 def shared(row: float = 0) -> tuple[Model, Model]:
-    """Return models with two readers of the first row of e, which the left one computes in two ways.
+    """Return models with two readers of the first row of e, opaque ones, which the left one computes in two ways.
 
     `row` changes one of them.
     """
 
     def read(silu: list[onnx.NodeProto], index: list[onnx.NodeProto], second: str) -> Model:
         nodes = [node("Gather", ["e", "zero"], ["a"], axis=0), *index, *silu]
-        nodes += [node("Gather", ["x", "a"], ["u"], axis=0), node("Gather", ["m", second], ["v"], axis=0)]
+        nodes += [node("GatherND", ["x", "a"], ["u"]), node("GatherND", ["m", second], ["v"])]
         nodes += [node("Sub", ["u", "v"], ["y"])]
         inputs = [
             helper.make_tensor_value_info("x", TensorProto.FLOAT, ["k", C]),
-            helper.make_tensor_value_info("e", TensorProto.INT64, [2, N]),
+            helper.make_tensor_value_info("e", TensorProto.INT64, [2, N, 1]),
         ]
         output = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
         numbers = {"zero": np.array(0), "row": np.array(int(row)), "axes": np.array([0]), "parts": np.array([1, 1])}
