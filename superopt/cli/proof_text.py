@@ -82,10 +82,10 @@ def print_summary(reports: list[RuleReport], second: str | None) -> None:
     widest = console.options.update(width=1000)  # a row is one line, even if paths are long
     console.width = max(console.width, console.measure(table, options=widest).maximum)
     console.print(table)
-    failed = any(report.verdict != PROVEN for report in reports)
     proven = [report for report in reports if report.verdict == PROVEN]
+    failed = len(reports) - len(proven)
     signatures = counted(sum(len(report.signatures) for report in proven), "signature")
-    click.echo(f"{counted(len(proven), 'rule')} proven at {signatures}" + (", others not" if failed else ""))
+    click.echo(f"{counted(len(proven), 'rule')} proven at {signatures}" + (f", {counted(failed, 'rule')} not" if failed else ""))
     if second:
         click.echo(
             f"{second} agrees on {totals['agreed']} of {totals['queries']} queries;"

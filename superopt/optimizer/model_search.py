@@ -139,6 +139,7 @@ def search_model(request: SearchRequest) -> FoundRewrites:
     source = f"analytic, {devices[0].name}"
     if len(devices) > 1:
         source += f"; no slower by those for {', '.join(one.name for one in devices[1:])}"
+        source += " (savings of rules are means over all)"
     traces, cost_before, cost_after = result.traces, result.cost_before, result.cost_after
     if options.quick:
         # The search has compared means over all devices; the user is told the times on one device.

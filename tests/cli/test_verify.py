@@ -50,7 +50,7 @@ def test_every_rule_is_reported(mine: Path) -> None:
     assert "at x[_,_] y[_,_] n=[_,_] where y.shape[1] == n[1]" in second
     assert "refuted in" in third and "counterexample with" in third
     assert "not proven: needs a signature, such as `@ x[_,_] p=...`" in fourth
-    assert "2 rules proven at 6 signatures, others not" in result.stdout
+    assert "2 rules proven at 6 signatures, 2 rules not" in result.stdout
 
 
 def test_progress_has_counts_and_the_time_left(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
