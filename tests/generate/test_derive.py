@@ -285,6 +285,14 @@ def test_a_search_ends_at_its_bound() -> None:
     assert narrow.cut == 1
 
 
+def test_at_its_bound_a_search_tries_one_more_step() -> None:
+    lhs, rhs = sides("MatMul(MatMul(MatMul(a, b), c), d) = MatMul(a, MatMul(b, MatMul(c, d)))")
+    narrow = deriver(ASSOCIATIVE, most=3)
+    assert len(narrow.derive(lhs, rhs) or ()) == 2 and narrow.cut == 1
+    assert deriver(ASSOCIATIVE, most=3).derive(lhs, rhs, forward=True) is None
+    assert deriver(ASSOCIATIVE, most=3).derive(lhs, rhs, steps=1) is None
+
+
 def test_steepest_descent() -> None:
     down = Deriver([parse_rule(TWICE)], FingerprintCheck(Evaluator(0)))
     (term,) = normal(parse_terms(f"Add({T}({T}({T}({T}(a)))), b)", SQUARE))

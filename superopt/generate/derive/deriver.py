@@ -198,15 +198,30 @@ class Deriver:
                 return self._path((sides[0].trail, sides[1].trail), middle)
             if len(sides[0].trail) + len(sides[1].trail) > self.most:
                 self.cut += 1
-                return None
+                return None if query.forward else self._last_step(sides, query)
 
-    def _layer(self, mine: _Frontier, theirs: _Frontier, query: _Query, backward: bool) -> Term | None:
-        """Extend the frontier `mine` by one step; return a term that `theirs` has reached as well, or None."""
+    def _last_step(self, sides: tuple[_Frontier, _Frontier], query: _Query) -> tuple[DerivationStep, ...] | None:
+        """Look for one more step between the frontiers: its terms are too many to keep, but not to compare."""
+        for k in (0, 1):
+            if sides[k].depth < query.steps:
+                middle = self._layer(sides[k], sides[1 - k], query, backward=bool(k), is_last=True)
+                if middle is not None:
+                    return self._path((sides[0].trail, sides[1].trail), middle)
+        return None
+
+    def _layer(
+        self, mine: _Frontier, theirs: _Frontier, query: _Query, backward: bool, is_last: bool = False
+    ) -> Term | None:
+        """Extend the frontier `mine` by one step; return a term that `theirs` has reached as well, or None.
+
+        Terms of the last layer are not kept, nor made unless `theirs` has them.
+        """
         reached: list[Term] = []
         mine.depth += 1
-        is_last = mine.depth == query.steps
+        is_last = is_last or mine.depth == query.steps
         targets = frozenset(term for term, depth in theirs.depths.items() if mine.depth + depth <= query.steps)
-        for term in sorted(mine.layer, key=self._size):
+        ordered = sorted(mine.layer, key=self._size)
+        for number, term in enumerate(ordered, 1):
             near = self._neighbours.toward(term, targets) if is_last else self._neighbours.of(term).items()
             for edge, new in near:
                 if new in mine.trail or edge.number in query.gone:
@@ -226,7 +241,8 @@ class Deriver:
                     return new
                 mine.depths[new] = mine.depth
                 reached.append(new)
-            if len(mine.trail) + len(theirs.trail) > self.most:
+            if not is_last and len(mine.trail) + len(theirs.trail) > self.most:
+                reached += ordered[number:]
                 break
         mine.layer = reached
         return None
