@@ -85,7 +85,8 @@ def print_summary(reports: list[RuleReport], second: str | None) -> None:
     proven = [report for report in reports if report.verdict == PROVEN]
     failed = len(reports) - len(proven)
     signatures = counted(sum(len(report.signatures) for report in proven), "signature")
-    click.echo(f"{counted(len(proven), 'rule')} proven at {signatures}" + (f", {counted(failed, 'rule')} not" if failed else ""))
+    others = f", {counted(failed, 'rule')} not" if failed else ""
+    click.echo(f"{counted(len(proven), 'rule')} proven at {signatures}{others}")
     if second:
         click.echo(
             f"{second} agrees on {totals['agreed']} of {totals['queries']} queries;"

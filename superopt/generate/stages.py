@@ -11,9 +11,11 @@ person can read the results of an unfinished run.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeGuard
 
@@ -32,6 +34,7 @@ from superopt.generate.generalise.size_equations import pinned
 from superopt.generate.grammar import Family
 from superopt.generate.prove.asked_signatures import with_asked
 from superopt.generate.prove.more_operands import extensions
+from superopt.generate.prove.other_ranks import at_other_ranks
 from superopt.generate.prove.prove_conjectures import ConjectureProver, CounterexampleCheck, Prover
 from superopt.generate.prove.proven_rules import ProvenRule, ProvenRules, by_gain
 from superopt.generate.prove.shipped_signatures import variations
@@ -131,12 +134,18 @@ def prove_family(config: RunConfig, number: int, known: Sequence[str], inputs: M
 
 
 def merge_families(config: RunConfig, order: Sequence[str], inputs: Mapping[str, bytes]) -> bytes:
-    """Collect the rules of all families, without rules that can be derived from the others.
+    """Collect the rules of all families, without rules that can be derived from the others at all ranks.
 
     `order` names the shards, most general first.
     """
     # Rules that were compared at real numbers, and all others.
-    by_kind = {True: ProvenRules(RealEvaluator(config.seed)), False: ProvenRules(Evaluator(config.seed))}
+    evaluators: Mapping[bool, Evaluator] = {True: RealEvaluator(config.seed), False: Evaluator(config.seed)}
+    by_kind = {is_real: ProvenRules(evaluator) for is_real, evaluator in evaluators.items()}
+    checks = {is_real: SamplingCheck(evaluator, config.seed) for is_real, evaluator in evaluators.items()}
+
+    def others(one: ProvenRule) -> Iterator[GroundEquation]:
+        return at_other_ranks(one, checks[one.equation.family.reals])
+
     kept: list[ProvenRule] = []
     dropped = [StageCounts() for _ in config.families]
     for name in order:
@@ -144,9 +153,9 @@ def merge_families(config: RunConfig, order: Sequence[str], inputs: Mapping[str,
         by_kind[False].used_signatures.update(result["used_signatures"])
         for one in _read_proven(config, result["kept"]):
             known = by_kind[one.equation.family.reals]
-            if known.covers(one):
+            if known.covers(one, others(one)):
                 dropped[config.families.index(one.equation.family)].redundant += 1
-                known.note_use(one.equation)
+                known.note_uses((one.equation, *others(one)))
             else:
                 kept.append(one)
                 by_kind[True].add(one)
@@ -162,12 +171,13 @@ def merge_families(config: RunConfig, order: Sequence[str], inputs: Mapping[str,
             for each in by_kind.values():
                 each.minimiser.forget()
         known = by_kind[one.equation.family.reals]
-        if known.minimiser.derivable(one.equation, without=one.rule):
+        derivable = functools.partial(known.minimiser.derivable, without=one.rule)
+        if all(map(derivable, itertools.chain((one.equation,), others(one)))):
             dropped[config.families.index(one.equation.family)].redundant += 1
             by_kind[True].minimiser.remove(one.rule)
             if not one.equation.family.reals:
                 by_kind[False].minimiser.remove(one.rule)
-            known.note_use(one.equation)
+            known.note_uses((one.equation, *others(one)))
             kept.remove(one)
     used_signatures = by_kind[False].used_signatures
     used_signatures.update(by_kind[True].used_signatures.counts)

@@ -6,7 +6,18 @@ from __future__ import annotations
 from typing import Any
 
 from superopt.generate.families.usual import GEMM, POINT
-from superopt.generate.grammar import Family, Use, Variable, axes, gather, inputs, slices
+from superopt.generate.grammar import (
+    Family,
+    Use,
+    Variable,
+    axes,
+    binary,
+    gather,
+    inputs,
+    reshape,
+    slices,
+    transpose,
+)
 
 __all__ = ["CHANNELS"]
 
@@ -55,6 +66,29 @@ CHANNELS: tuple[Family, ...] = (
         *slices(-4, slots=("x|Conv",)),
         Use("Conv", _CONV, (2, 3), ("x|Slice", "w", "b")),
         folds=0,
+    ),
+    # A layer of each pixel's channels, which are last or whose pixels are in one row.
+    _family(
+        (*inputs("x", _IMAGE), *_weights("m", 3, 4), *_weights("b", 4)),
+        *transpose((0, 2, 3, 1), slots=("x",)),
+        *transpose((0, 3, 1, 2), slots=("MatMul|Add",)),
+        *binary("MatMul", slots=("Transpose", "m")),
+        *binary("Add", slots=("MatMul", "b")),
+        _folded("Transpose", {"perm": (1, 0)}, "m", made="Columns"),
+        _folded("Unsqueeze", {"axes": (-2, -1)}, "Columns", made="Kernel"),
+        Use("Conv", POINT, (2, 3), ("x", "Kernel", "b")),
+        folds=2,
+        runtime=4,
+    ),
+    _family(
+        (*inputs("x", _IMAGE), *_weights("m", 4, 3)),
+        *reshape((2, 3, 20), slots=("x",)),
+        *reshape((2, 4, 4, 5), slots=("MatMul",)),
+        *binary("MatMul", slots=("m", "Reshape")),
+        _folded("Unsqueeze", {"axes": (-2, -1)}, "m", made="Kernel"),
+        Use("Conv", POINT, (2,), ("x", "Kernel")),
+        folds=1,
+        runtime=3,
     ),
     # Images of one pixel, as rows.
     _family(

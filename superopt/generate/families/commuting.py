@@ -33,6 +33,9 @@ __all__ = ["COMMUTING"]
 _REDUCED = "Sum Max Min Prod Mean L1 L2 SumSquare LogSum LogSumExp"
 _REDUCTIONS = "|".join(f"Reduce{name}" for name in _REDUCED.split())
 _FUNCTIONS = "Neg Abs Exp Log Sqrt Relu Tanh Sigmoid Reciprocal"
+_RARER = (
+    "Celu Cos Elu HardSigmoid HardSwish LeakyRelu Mish QuickGelu Round Selu Sign Sin Softplus Softsign ThresholdedRelu"
+)
 _BINARY = "Add Sub Mul Div Max Min"
 _SHAPE, _CUBE = (4, 6), (2, 3, 4)
 
@@ -137,6 +140,21 @@ COMMUTING: tuple[Family, ...] = (
             *with_values("Clip", "bound_low", 0.0, bound_high=6.0, slots=("*!Cast",)),
             *with_values("Cast", "to", "double", "int64", "bool", slots=("x|" + "|".join(_movers("*")),)),
         ),
+    ),
+    # Moved or joined elements and rarer functions, one at a time.
+    *(
+        _family(inputs("x", _SHAPE), (*uses, *unary(name, slots=(f"x|{kind}",))))
+        for name in _RARER.split()
+        for kind, uses in _movers(f"x|{name}").items()
+        if kind in ("Transpose", "Reshape", "Unsqueeze", "Split")
+    ),
+    *(
+        _family(
+            inputs("x y", _SHAPE),
+            (*concat(-1, slots=(f"x|{name}", f"y|{name}")), *unary(name, slots=("x|y|Concat",))),
+            runtime=3,
+        )
+        for name in _RARER.split()
     ),
     # Added zeros and functions of one number.
     _family(

@@ -46,7 +46,8 @@ def _grid(dtype: str) -> tuple[Variable, ...]:
 
 
 def _use(op: str, *slots: str) -> Use:
-    return Use(op, {"axis": -1}, (3,), (*slots, "s", "z"))
+    # One step is that of all axes. The axis is another one than that of the moves, so that both are free.
+    return Use(op, {"axis": -2}, (3,), (*slots, "s", "z"))
 
 
 QUANTIZED: tuple[Family, ...] = (

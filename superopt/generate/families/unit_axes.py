@@ -53,6 +53,14 @@ UNIT_AXES: tuple[Family, ...] = (
         *binary("Sub Div", slots=("c|r|s|Unsqueeze", "a")),
         variation="elementwise",
     ),
+    # A stack of one matrix.
+    _family(
+        (*inputs("x", (4, 6)), *inputs("y", (6, 5))),
+        *axes("Unsqueeze", (-3,), slots=("x|y|MatMul",)),
+        *binary("MatMul", slots=("x|Unsqueeze", "y|Unsqueeze")),
+        runtime=3,
+        variation="matrix",
+    ),
     # Repeated along an axis of size 1: before or after a Transpose, and a reduction over the other axis.
     *(
         _family(

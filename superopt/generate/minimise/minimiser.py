@@ -166,9 +166,7 @@ class Minimiser:
     def _is_large(self, start: tuple[Term, ...], goal: tuple[Term, ...], weights: frozenset[str]) -> bool:
         return max(operators(side, weights)[0] for side in (start, goal)) > _LARGE
 
-    def _lowest(
-        self, terms: tuple[Term, ...], weights: frozenset[str], known: Set[str], without: Rule | None
-    ) -> Term:
+    def _lowest(self, terms: tuple[Term, ...], weights: frozenset[str], known: Set[str], without: Rule | None) -> Term:
         (term,) = terms
         return self._deriver.descend(term, self._price(weights, known), without)
 

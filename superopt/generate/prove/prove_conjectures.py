@@ -77,7 +77,7 @@ class ConjectureProver:
     def _decide(self, equation: GroundEquation) -> None:
         if self.known.minimiser.derivable(equation):
             self.counts.derivable += 1
-            self.known.note_use(equation)
+            self.known.note_uses((equation,))
             return
         if is_weak(equation):
             self.counts.weak += 1

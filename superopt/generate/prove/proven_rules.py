@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -73,18 +74,23 @@ class ProvenRules:
         """Return True if the rule was sent to the prover, in either direction."""
         return rule.id in self._seen
 
-    def covers(self, proven: ProvenRule) -> bool:
-        """Return True if the rule is in the set, is another form of a rule in it, or can be derived from it."""
+    def covers(self, proven: ProvenRule, others: Iterable[GroundEquation]) -> bool:
+        """Return True if the rule is in the set, is another form of a rule in it, or can be derived from it.
+
+        It must be derivable at its own instance and at all `others`.
+        """
         again = self.has_seen(proven.rule) or _side(proven.rule, proven.equation) in self._sides
-        return again or self.minimiser.derivable(proven.equation) or self._is_other_form(proven.equation)
+        derived = again or all(map(self.minimiser.derivable, itertools.chain((proven.equation,), others)))
+        return derived or self._is_other_form(proven.equation)
 
     def has_equivalent(self, rule: Rule, equation: GroundEquation) -> bool:
         """Return True if a rule in the set rewrites the same graph to one of the same cost."""
         return _side(rule, equation) in self._sides or self._is_other_form(equation)
 
-    def note_use(self, equation: GroundEquation) -> None:
-        """Count the signatures at which rules of the set are used to derive an equation that is not kept."""
-        self.used_signatures.add(self.minimiser.explanation(equation), self._schemas)
+    def note_uses(self, equations: Iterable[GroundEquation]) -> None:
+        """Count the signatures at which rules of the set are used to derive equations that are not kept."""
+        for equation in equations:
+            self.used_signatures.add(self.minimiser.explanation(equation), self._schemas)
 
     def _gains(self, equation: GroundEquation) -> list[tuple[_Graph, _Graph, _Result]]:
         """Return the directions of an equation that a search should find, each with a key for comparison.
