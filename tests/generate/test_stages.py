@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 
-from superopt.generate.grammar import Family, Use, Variable, inputs
+from superopt.generate.grammar import Family, Use, Variable, concat, inputs, splits
+from superopt.generate.pipeline import generate
 from superopt.generate.stages import RunConfig, _covers, enumerate_part, prove_family
 from superopt.ir.dim import symbol
-from superopt.ir.notation import parse_rule, show_term
+from superopt.ir.notation import parse_rule, parse_rules, show_signature, show_term
 from superopt.ir.rule import Condition
 from superopt.ir.term import var
 from superopt.ir.types import tensor
@@ -59,3 +61,15 @@ def test_parts_of_a_split_become_one_size_where_nothing_else_is_proven() -> None
     result = json.loads(prove_family(config, 0, (), {"part": enumerate_part(config, 0, 0, {})}))
     assert len(result["kept"]) == 1 and not result["refused"]
     assert "Split[axis=-1, split=[n, n, n]](Add(MatMul(x, w), b)).0" in str(result["kept"][0])
+
+
+def test_a_rule_takes_over_the_signatures_of_one_that_follows_from_it(tmp_path: Path) -> None:
+    def family(name: str, variable: str, variation: str) -> Family:
+        uses = (*splits(-1, slots=(variable,)), *concat(-1))
+        return Family(name, inputs(variable, (2, 4)), uses, 3, elements=8, variation=variation, split_axes=(-1,))
+
+    generate(tmp_path / "rules", families=(family("first", "t", ""), family("second", "u", "layout")))
+    assert not (tmp_path / "rules" / "second.rules").exists()
+    (rule,) = (r for r in parse_rules((tmp_path / "rules" / "first.rules").read_text()) if r.rhs[0].op == "Var")
+    shown = set(map(show_signature, rule.signatures))
+    assert {"t[_] i=-1 n=[_,_]", "t[_,_,_] i=-2 n=[_,_]", "t[_,_,_,_] i=-3 n=[_,_]"} <= shown
