@@ -33,6 +33,7 @@ from superopt.generate.generalise.sampling_check import SamplingCheck
 from superopt.generate.generalise.size_equations import pinned
 from superopt.generate.grammar import Family
 from superopt.generate.prove.asked_signatures import with_asked
+from superopt.generate.prove.covered_signatures import covers
 from superopt.generate.prove.more_operands import extensions
 from superopt.generate.prove.other_ranks import at_other_ranks
 from superopt.generate.prove.prove_conjectures import ConjectureProver, CounterexampleCheck, Prover
@@ -41,10 +42,9 @@ from superopt.generate.prove.shipped_signatures import variations
 from superopt.generate.prove.stable_order import in_stable_order
 from superopt.generate.prove.used_signatures import UsedSignatures
 from superopt.generate.stage_counts import StageCounts
-from superopt.ir.dim import Size, evaluate, symbols_of
 from superopt.ir.notation import NotationError, parse_rule, parse_rules, parse_terms, show_rule
-from superopt.ir.pattern import Bindings, instantiate, pattern_names, sizes_in
-from superopt.ir.rule import Condition, Rule, Signature, SignatureValue
+from superopt.ir.pattern import Bindings, instantiate, pattern_names
+from superopt.ir.rule import Rule, Signature, SignatureValue
 from superopt.ir.term import Attr, AttrVar, Term, map_terms, topological, var
 from superopt.ir.types import tensor
 from superopt.properties import is_linear_product
@@ -304,53 +304,18 @@ def _proofs(
     proofs: dict[Signature, Proved] = {}
     for wide in [schema.base, *wanted]:
         signature = pinned(schema.rule, wide)
-        if signature in proofs or any(_covers(known, signature, proof) for known, proof in proofs.items()):
+        if signature in proofs or any(covers(known, signature, proof) for known, proof in proofs.items()):
             continue
         if check is not None and not check.holds(schema.rule, signature):
             continue
         verdict = config.prover(schema.rule, signature)
         if not isinstance(verdict, Proved):
             continue
-        if any(_covers(known, signature, proof, verdict) for known, proof in proofs.items()):
+        if any(covers(known, signature, proof, verdict) for known, proof in proofs.items()):
             continue
-        proofs = {s: p for s, p in proofs.items() if not _covers(signature, s, verdict, p)}
+        proofs = {s: p for s, p in proofs.items() if not covers(signature, s, verdict, p)}
         proofs[signature] = verdict
     return proofs
-
-
-def _covers(general: Signature, special: Signature, proof: Proved, other: Proved | None = None) -> bool:
-    """Return True if every match at `special` is a match at `general`, whose proof is `proof`.
-
-    The conditions of `proof` must follow from the sizes of `special`, or be those of its own proof `other`.
-    """
-    if not _matches(general, special):
-        return False
-    sizes = special.bindings().shape_env()
-    own = {_at(condition, sizes) for condition in (() if other is None else other.conditions)}
-    return all(condition.holds(sizes) or _at(condition, sizes) in own for condition in proof.conditions)
-
-
-def _at(condition: Condition, sizes: Mapping[str, Attr]) -> tuple[str, frozenset[Size] | tuple[Size, ...]]:
-    """Return a condition with these sizes; both ways of writing an equation are the same."""
-    names = symbols_of(condition.left) | symbols_of(condition.right)
-    known = {name: size for name, size in sizes_in(sizes, names).items() if isinstance(size, int)}
-    sides = tuple(evaluate(side, known) for side in (condition.left, condition.right))
-    return condition.relation, frozenset(sides) if condition.relation == "==" else sides
-
-
-def _matches(general: Signature, special: Signature) -> bool:
-    """Return True if `special` differs from `general` in having literals for symbols only."""
-    return (
-        general.dtypes == special.dtypes
-        and all(_wider(a, b) for (_, a), (_, b) in zip(general.shapes, special.shapes, strict=True))
-        and all(_wider(a, b) for (_, a), (_, b) in zip(general.attrs, special.attrs, strict=True))
-    )
-
-
-def _wider(general: object, special: object) -> bool:
-    if isinstance(general, tuple) and isinstance(special, tuple):
-        return len(general) == len(special) and all(a is None or a == b for a, b in zip(general, special, strict=True))
-    return general is None or general == special
 
 
 def _show(equation: GroundEquation) -> str:

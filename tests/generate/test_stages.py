@@ -8,7 +8,8 @@ from pathlib import Path
 
 from superopt.generate.grammar import Family, Use, Variable, concat, inputs, splits
 from superopt.generate.pipeline import generate
-from superopt.generate.stages import RunConfig, _covers, enumerate_part, prove_family
+from superopt.generate.prove.covered_signatures import covers
+from superopt.generate.stages import RunConfig, enumerate_part, prove_family
 from superopt.ir.dim import symbol
 from superopt.ir.notation import parse_rule, parse_rules, show_signature, show_term
 from superopt.ir.rule import Condition
@@ -26,10 +27,10 @@ def test_a_signature_covers_another_one_only_where_its_conditions_hold() -> None
     assert isinstance(proof, Proved) and isinstance(own, Proved)
     narrow = dataclasses.replace(proof, conditions=(Condition("==", symbol("m.shape[0]"), symbol("h")),))
     free, bound = (dataclasses.replace(own, conditions=c) for c in ((), (Condition("==", symbol("h"), 1),)))
-    assert not _covers(general, special, narrow) and not _covers(general, special, narrow, free)
-    assert _covers(general, special, narrow, bound)  # where its own proof has the same condition
-    assert _covers(general, special, dataclasses.replace(proof, conditions=()))
-    assert not _covers(special, general, own)
+    assert not covers(general, special, narrow) and not covers(general, special, narrow, free)
+    assert covers(general, special, narrow, bound)  # where its own proof has the same condition
+    assert covers(general, special, dataclasses.replace(proof, conditions=()))
+    assert not covers(special, general, own)
 
 
 def test_an_absent_input_counts_as_no_operand() -> None:
