@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import onnx
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -20,7 +21,7 @@ from superopt.optimizer.speed_check import SpeedCheck
 from superopt.rulebook import kept_rules
 from superopt.runtime import RuntimeUnavailable, resolve_target
 from tests.support.certified import certified
-from tests.support.models import LORA_RULES
+from tests.support.models import LORA_RULES, lora
 from tests.support.sampling import Sampled
 
 # How long examples take to make says something of the machine, which may be busy, and nothing of what is tested.
@@ -118,3 +119,10 @@ def short_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
 def lora_rules(tmp_path: Path) -> Path:
     """A certified file with the rules that merge the branches of `models.lora`."""
     return certified(tmp_path / "lora.rules", LORA_RULES)
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """The file of `models.lora`."""
+    onnx.save(lora(), tmp_path / "model.onnx")
+    return tmp_path / "model.onnx"
