@@ -17,15 +17,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
 from superopt.ir.dim import Dim, evaluate, symbol, symbols_of
 from superopt.ir.infer import OPERATORS, make
 from superopt.ir.pattern import pattern_names
-from superopt.ir.rule import Rule, Signature
-from superopt.ir.term import Attr, AttrVar, Term, topological, var
+from superopt.ir.rule import Rule, Signature, SignatureValue
+from superopt.ir.term import Attr, AttrVar, Term, map_terms, topological, var
 
 __all__ = ["Schema", "VariadicForm", "extended", "schema_of", "variadic_forms"]
 
@@ -58,13 +58,53 @@ def extended(rule: Schema | Rule, n: int) -> Schema | None:
 
 
 def schema_of(rule: Rule) -> Schema:
-    """Return the schema of a rule as it is read from a file, at the first of its signatures."""
+    """Return the schema of a rule as it is read from a file, at the first of its signatures.
+
+    Splits of one value that may have the same sizes are one Split there, as parts of two Splits do not repeat.
+    """
+    rule = _with_one_split(rule)
     signature = rule.signatures[0] if rule.signatures else Signature(())
     kinds = dict.fromkeys((name for name, _ in signature.attrs), "")
     for key, value in (attr for term in topological(rule.lhs + rule.rhs) for attr in term.attrs):
         kind = key if isinstance(value, AttrVar) else {"axes": "axis", "pads": "pad"}.get(key, key)
         kinds |= {name: kind for name in map(_variable, _names(value)) if name in kinds}
     return Schema(Rule(rule.lhs, rule.rhs), signature, signature, kinds)
+
+
+def _with_one_split(rule: Rule) -> Rule:
+    """Return the rule with one list of sizes for all Splits of a value along an axis, at a signature that admits it."""
+    lists: dict[tuple[Term | None, Attr], dict[str, None]] = {}
+    for term in topological(rule.lhs + rule.rhs):
+        sizes = term.attr("split") if term.op == "Split" else None
+        if isinstance(sizes, AttrVar):
+            lists.setdefault((term.inputs[0], term.attr("axis")), {})[sizes.name] = None
+    same = {name: first for first, *others in lists.values() for name in others}
+    if not same:
+        return rule
+    for signature in rule.signatures:
+        values = dict(signature.attrs)
+        if all(_many(values.get(name)) == _many(values.get(first)) for name, first in same.items()):
+            lhs, rhs = (_renamed(side, same) for side in (rule.lhs, rule.rhs))
+            attrs = tuple(one for one in signature.attrs if one[0] not in same)
+            return Rule(lhs, rhs, (replace(signature, attrs=attrs),))
+    return rule
+
+
+def _many(value: SignatureValue) -> int | None:
+    return len(value) if isinstance(value, tuple) else None
+
+
+def _renamed(terms: tuple[Term, ...], names: Mapping[str, str]) -> tuple[Term, ...]:
+    """Return the terms with other names of attribute variables."""
+
+    def rename(old: Term, inputs: tuple[Term | None, ...]) -> Term:
+        attrs: dict[str, Attr] = {
+            name: AttrVar(names[value.name]) if isinstance(value, AttrVar) and value.name in names else value
+            for name, value in old.attrs
+        }
+        return Term.of(old.op, inputs, attrs, old.types)
+
+    return map_terms(terms, rename)
 
 
 def variadic_forms(schema: Schema) -> Iterator[VariadicForm]:

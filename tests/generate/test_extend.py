@@ -47,6 +47,12 @@ _LAWS = {
         " = MatMul(Concat[axis=-1](a, c, a3), Concat[axis=-2](b, d, b3))"
         " @ a[_,_] a3[_,_] b[_,_] b3[_,_] c[_,_] d[_,_]",
     ),
+    "parts of two Splits": (
+        "Concat[axis=i](Split[axis=i, split=n](x).0, Split[axis=i, split=n2](x).1) = x"
+        " @ x[_,_] i=-1 n=[_,_,_] n2=[_,_] | x[_,_] i=-1 n=[_,_] n2=[_,_]",
+        "Concat[axis=i](Split[axis=i, split=n](x).0, Split[axis=i, split=n](x).1, Split[axis=i, split=n](x).2) = x"
+        " @ x[_,_] i=-1 n=[_,_,_]",
+    ),
     "Concat over Add": (
         "Concat[axis=i](Add(a, b), Add(c, d)) = Add(Concat[axis=i](a, c), Concat[axis=i](b, d))"
         " @ a[_,_] b[_,_] c[_,_] d[_,_] i=-1",
@@ -165,7 +171,8 @@ def test_shipped_rules_of_two_operands_are_unchanged() -> None:
     laws = [(rule, two) for rule in load_rules() if (two := extended(rule, 2)) is not None]
     assert laws
     for rule, two in laws:
-        assert (two.rule.lhs, two.rule.rhs, two.base) == (rule.lhs, rule.rhs, rule.signatures[0])
+        own = schema_of(rule)
+        assert (two.rule.lhs, two.rule.rhs, two.base) == (own.rule.lhs, own.rule.rhs, own.base)
 
 
 def test_extensions_are_proven_at_three_and_four(check: SamplingCheck) -> None:
