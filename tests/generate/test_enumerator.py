@@ -68,6 +68,7 @@ def test_products_are_exact() -> None:
     assert add(np.array([P - 1], np.uint64), np.array([P - 1], np.uint64)).tolist() == [P - 2]
 
 
+_BLOCKS, _ELEMENTS = 40, 20_000  # blocks of a family, and elements of their values: most families have a few hundred
 _MODULAR = [k for k, family in enumerate(FAMILIES) if not family.reals]
 
 
@@ -79,7 +80,7 @@ def test_linear_fingerprints_equal_fingerprints_of_values(number: int) -> None:
     worker.run(1)
     rng = np.random.default_rng(number)
     blocks = worker.builder.blocks(1, range(max(FAMILIES[number].folded) + 1))
-    for at in rng.permutation(len(blocks))[:40]:
+    for at in rng.permutation(len(blocks))[: min(_BLOCKS, _ELEMENTS // (FAMILIES[number].elements or 1))]:
         flat, keys = zip(*worker.fingerprints.keys(blocks[at]), strict=True)
         flats, key = np.concatenate(flat), np.concatenate(keys)
         assert len(flats) == blocks[at].graphs == len(set(flats.tolist()))

@@ -12,7 +12,7 @@ import pytest
 from superopt.evaluate import evaluate
 from superopt.generate.pipeline import choose, generate
 from superopt.ir.infer import make
-from superopt.ir.notation import parse_rules, show_rule
+from superopt.ir.notation import parse_rules
 from superopt.ir.pattern import Bindings
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term, node_of, topological, var
