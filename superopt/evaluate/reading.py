@@ -252,9 +252,11 @@ class Reading(Grid, ABC):
             part = body(block)
             axes = self.rank + self.stacked + self.bound
             # Without the axis of the bound variable, or with size 1 there, all summands are equal: a product, below.
-            if isinstance(part, Exponential) and (length == 1 or (np.ndim(part.x) == axes and len(part.x) == length)):
-                yield Exponential(self.function("log_sum", part.x)) if length > 1 else part
-                continue
+            if isinstance(part, Exponential):
+                along = isinstance(block, Index) and np.ndim(part.x) == axes and len(part.x) == length
+                if along or length == 1:  # the last of several blocks may have one value
+                    yield Exponential(self.function("log_sum", part.x)) if along else part
+                    continue
             part = self.widened(self.value(part))
             if isinstance(block, Index) and np.ndim(part) == axes:
                 length = 1 if len(part) == length else length

@@ -168,6 +168,14 @@ def test_operands_of_equal_elements_are_operands_like_others(op: str) -> None:
             np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
+def test_a_sum_of_exponentials_in_blocks_whose_last_has_one_value() -> None:
+    shape = (8, 18, 15, 16)  # 15 values of the last axis are one block
+    x = np.random.default_rng(0).normal(size=shape)
+    leaf = var("x", tensor(*shape))
+    (found,) = evaluate([make("ReduceLogSumExp", (leaf,), {"axes": (-2, -1), "keepdims": 0})], {leaf: x}, {})
+    np.testing.assert_allclose(found, np.log(np.exp(x).sum(axis=(-2, -1))), rtol=1e-12)
+
+
 @pytest.mark.parametrize("op", ["LogSoftmax", "ReduceLogSumExp", "Softmax"])
 @pytest.mark.parametrize("repeats", [(1, 2, 3), (1, 1, 3), (1, 3, 1), (2, 1, 1)])
 def test_sums_of_equal_exponentials_count_them(op: str, repeats: tuple[int, ...]) -> None:

@@ -20,7 +20,7 @@ MUTABLE = [rule for rule in RULES if all(term.op != "Constant" for term in topol
 @pytest.mark.parametrize("dtype", ["float", "float16", "int64", "int32", "uint8", "bool"])
 def test_sides_agree(dtype: str) -> None:
     compared: Counter[str] = Counter()
-    for task in range(0, len(RULES), 31):
+    for task in range(0, len(RULES), 37):
         count, problems = check_rule(task, RULES, [dtype], wrong=False)
         assert not problems
         compared += count
@@ -29,7 +29,7 @@ def test_sides_agree(dtype: str) -> None:
 
 def test_what_is_proven_of_wrong_rules_agrees() -> None:
     compared: Counter[str] = Counter()
-    for task in range(0, len(MUTABLE), 90):
+    for task in range(0, len(MUTABLE), 108):
         count, problems = check_rule(task, MUTABLE, ["float", "int32"], wrong=True)
         assert not problems
         compared += count

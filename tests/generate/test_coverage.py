@@ -44,7 +44,7 @@ def proving(certificates: Certificates) -> Deriver:
 @pytest.mark.parametrize("name", sorted(p.name for p in FOLDER.glob("*.true.rules")))
 def test_true_rules_of_others_follow(proving: Deriver, sampled: Sampled, name: str) -> None:
     underived = []
-    for rule in sampled(load_rules(FOLDER / name), 6):
+    for rule in sampled(load_rules(FOLDER / name), 8):
         proving.forget()
         if consequence(proving, rule, rule.signatures, STEPS).outcome != DERIVED:
             underived.append(show_rule(rule))
@@ -62,7 +62,7 @@ def bounded(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.slow
 @pytest.mark.usefixtures("bounded")
 def test_false_rules_of_others_do_not_follow(proving: Deriver, sampled: Sampled) -> None:
-    rules = sampled((rule for path in sorted(FOLDER.glob("*.false.rules")) for rule in load_rules(path)), 10)
+    rules = sampled((rule for path in sorted(FOLDER.glob("*.false.rules")) for rule in load_rules(path)), 12)
     assert rules
     for rule in rules:
         proving.forget()
@@ -71,7 +71,7 @@ def test_false_rules_of_others_do_not_follow(proving: Deriver, sampled: Sampled)
 
 @pytest.mark.slow
 def test_shipped_rules_follow_from_themselves(shipped: Deriver, certificates: Certificates, sampled: Sampled) -> None:
-    for rule in sampled(load_rules(), 12):
+    for rule in sampled(load_rules(), 15):
         at, proved = certificates[rule].proofs[0]
         assert consequence(shipped, rule, [at], 1, {at: proved.conditions}).outcome == DERIVED, rule.id
         shipped.forget()
@@ -81,7 +81,7 @@ def test_shipped_rules_follow_from_themselves(shipped: Deriver, certificates: Ce
 @pytest.mark.usefixtures("bounded")
 @pytest.mark.parametrize("name", ["tensat", "taso"])
 def test_nothing_false_follows_from_shipped_rules(shipped: Deriver, sampled: Sampled, name: str) -> None:
-    for rule in sampled(load_rules(FOREIGN / f"{name}.false.rules"), 3):
+    for rule in sampled(load_rules(FOREIGN / f"{name}.false.rules"), 4):
         found = consequence(shipped, rule, rule.signatures)
         assert all(derivation.steps is None for derivation in found.derivations), rule.id
         assert found.outcome != DERIVED
@@ -92,7 +92,7 @@ def test_nothing_false_follows_from_shipped_rules(shipped: Deriver, sampled: Sam
 @pytest.mark.usefixtures("bounded")
 def test_most_published_rules_of_others_follow_from_shipped_rules(shipped: Deriver, sampled: Sampled) -> None:
     outcomes = []
-    for rule in sampled(load_rules(FOREIGN / "tensat.true.rules"), 2):
+    for rule in sampled(load_rules(FOREIGN / "tensat.true.rules"), 3):
         found = consequence(shipped, rule, rule.signatures)
         for derivation in found.derivations:
             if derivation.steps is not None:
