@@ -192,6 +192,11 @@ class Family:
         """
         return bool(self.targets) and (self.is_written_function or self.variation == "attention")
 
+    @property
+    def is_window(self) -> bool:
+        """True for a window of a model and graphs that may replace it, which have the window's ranks only."""
+        return bool(self.targets) and not self.is_found_whole
+
     def admits(self, shape: Shape) -> bool:
         """Return True if graphs of this shape are built."""
         if self.shapes is not None:

@@ -144,7 +144,8 @@ def merge_families(config: RunConfig, order: Sequence[str], inputs: Mapping[str,
     checks = {is_real: SamplingCheck(evaluator, config.seed) for is_real, evaluator in evaluators.items()}
 
     def others(one: ProvenRule) -> Iterator[GroundEquation]:
-        return at_other_ranks(one, checks[one.equation.family.reals])
+        family = one.equation.family
+        return at_other_ranks(one.schema, family, checks[family.reals])
 
     kept: list[ProvenRule] = []
     dropped = [StageCounts() for _ in config.families]
@@ -209,8 +210,7 @@ def prove_signatures(config: RunConfig, source: str, start: int, stop: int, inpu
             start_s = time.perf_counter()
             wanted = used_signatures.of(schema.rule.id)
             family = one.equation.family
-            is_window = bool(family.targets) and not family.is_found_whole
-            if is_window:
+            if family.is_window:
                 # Its attributes are free already. Where it needs conditions, random sizes would not hold.
                 proofs = _proofs(config, None, schema, wanted)
             else:
@@ -220,7 +220,7 @@ def prove_signatures(config: RunConfig, source: str, start: int, stop: int, inpu
                 continue
             ordered = in_stable_order(schema, *next(iter(proofs.items())))
             if ordered is not schema:
-                proofs = _proofs(config, None if is_window else check, ordered, wanted)
+                proofs = _proofs(config, None if family.is_window else check, ordered, wanted)
             certified = _certified(config, ordered.rule, proofs)
             if certified is None:
                 continue

@@ -54,6 +54,15 @@ _FUNCTIONS: Mapping[str, Callable[..., Fraction | None]] = {
     "Pow": _power,
 }
 
+# Functions of a number and of how many of it are reduced to one element.
+_REDUCTIONS: Mapping[str, Callable[[Fraction, int], Fraction | None]] = {
+    "ReduceSum": lambda x, count: x * count,
+    "ReduceMean": lambda x, count: x,
+    "ReduceMax": lambda x, count: x,
+    "ReduceMin": lambda x, count: x,
+    "ReduceProd": lambda x, count: _power(x, Fraction(count)),
+}
+
 
 def folded(term: Term) -> Term:
     """Return the constant that a term of known sizes equals, or the term. Its inputs are folded already."""
@@ -87,7 +96,12 @@ def _number(term: Term, type: TensorType) -> Fraction | None:
         return None
     if rearranges(term.op):
         return numbers[0] if len(set(numbers)) == 1 else None
-    if type.dtype not in FLOAT_DTYPES or term.op not in _FUNCTIONS:
+    if type.dtype not in FLOAT_DTYPES:
         return None
-    found = _FUNCTIONS[term.op](*numbers)
+    if term.op in _REDUCTIONS:
+        sizes = leaves[0].type.concrete() if leaves[0].type is not None else None
+        size, own = (math.prod(some or ()) for some in (sizes, type.concrete()))
+        found = _REDUCTIONS[term.op](numbers[0], size // own) if size and own else None
+    else:
+        found = _FUNCTIONS[term.op](*numbers) if term.op in _FUNCTIONS else None
     return found if found is not None and Fraction(float(found)) == found and fits(float(found), type.dtype) else None

@@ -17,7 +17,9 @@ from superopt.generate.families.copies import COPIES
 from superopt.generate.families.definitions import DEFINITIONS
 from superopt.generate.families.einsum import EINSUM
 from superopt.generate.families.elementwise import ELEMENTWISE
+from superopt.generate.families.extrema import EXTREMA
 from superopt.generate.families.filtering import FILTERING
+from superopt.generate.families.flattened import FLATTENED
 from superopt.generate.families.folded import FOLDED_SCALES
 from superopt.generate.families.forms import FORMS
 from superopt.generate.families.fused import FUSED
@@ -41,6 +43,7 @@ from superopt.generate.families.resize import RESIZE
 from superopt.generate.families.rotary import ROTARY
 from superopt.generate.families.rows import ROWS
 from superopt.generate.families.scalar import SCALAR
+from superopt.generate.families.scaled import SCALED
 from superopt.generate.families.select import SELECT
 from superopt.generate.families.selections import SELECTIONS
 from superopt.generate.families.shared_heads import SHARED_HEADS
@@ -83,11 +86,14 @@ FAMILIES: tuple[Family, ...] = (
     *WINDOWS,
     *DEFINITIONS,
     *REDUCTIONS,
+    *EXTREMA,
     *RESIZE,
     *ACTIVATION,
     *NORMALIZATION,
     *SHIFTED,
     *REARRANGE,
+    *FLATTENED,
+    *SCALED,
     *NESTED,
     *UNIT_AXES,
     *SELECT,

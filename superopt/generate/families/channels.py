@@ -90,6 +90,29 @@ CHANNELS: tuple[Family, ...] = (
         folds=1,
         runtime=3,
     ),
+    # A convolution of one pixel as such a layer: of rows of channels, or of rows of pixels.
+    _family(
+        (*inputs("x", _IMAGE), *_weights("w", 4, 3, 1, 1), *_weights("b", 4)),
+        *transpose((0, 2, 3, 1), slots=("x",)),
+        *transpose((0, 3, 1, 2), slots=("MatMul|Add",)),
+        *binary("MatMul", slots=("Transpose", "Columns")),
+        *binary("Add", slots=("MatMul", "b")),
+        _folded("Squeeze", {"axes": (-2, -1)}, "w", made="Rows"),
+        _folded("Transpose", {"perm": (1, 0)}, "Rows", made="Columns"),
+        Use("Conv", POINT, (2, 3), ("x", "w", "b")),
+        folds=2,
+        runtime=4,
+    ),
+    _family(
+        (*inputs("x", _IMAGE), *_weights("w", 4, 3, 1, 1)),
+        *reshape((0, 0, -1), (2, 3, 20), slots=("x",)),
+        *reshape((0, -1, 4, 5), (2, 4, 4, 5), slots=("MatMul",)),
+        *binary("MatMul", slots=("Rows", "Reshape")),
+        _folded("Squeeze", {"axes": (-2, -1)}, "w", made="Rows"),
+        Use("Conv", POINT, (2,), ("x", "w")),
+        folds=1,
+        runtime=3,
+    ),
     # Images of one pixel, as rows.
     _family(
         (*inputs("x", _PIXEL), *_weights("w", 4, 3, 1, 1), *_weights("b", 4)),

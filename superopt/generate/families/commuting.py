@@ -73,6 +73,14 @@ COMMUTING: tuple[Family, ...] = (
         )
     ),
     *(
+        # Extrema over several axes and functions that keep the order of numbers, or turn it round.
+        _family(
+            inputs("x", (2, 3, 4, 5)),
+            (*reduce("Max Min", (-2, -1), 0, "*"), *reduce("Max Min", (-2, -1), 1, "*"), *uses),
+        )
+        for uses in (unary("Relu Sigmoid Tanh Neg"), unary("Exp Sqrt Log"))
+    ),
+    *(
         # Reductions over several axes, one after the other, and axes of size 1.
         _family(
             inputs("x", _CUBE),

@@ -138,6 +138,15 @@ COPIES: tuple[Family, ...] = (
     ),
     *(
         _family(
+            inputs("x", (4, 6, 2)),
+            *reshape(mark, slots=("x",)),
+            *axes("Unsqueeze", (axis,), slots=("x",)),
+            *transpose((0, 2, 1, 3), (0, 1, 3, 2), slots=("Reshape|Unsqueeze",)),
+        )
+        for mark, axis in (((0, 0, 1, -1), -2), ((0, 0, -1, 1), -1), ((0, 1, 6, 2), -3), ((1, 4, 6, 2), -4))
+    ),
+    *(
+        _family(
             inputs("x", shape),
             *axes("Squeeze", *squeezed, slots=("x|Transpose",)),
             *transpose((0, 2, 3, 1), (0, 3, 1, 2), (0, 2, 1, 3), slots=("x",)),
@@ -159,6 +168,16 @@ COPIES: tuple[Family, ...] = (
         *slices(-1, slots=("x",)),
         *concat(-1, slots=("Gather|Slice", "Gather|Slice")),
         runtime=3,
+    ),
+    *(
+        _family(
+            inputs("x", shape),
+            *gather(axis, 0, 1, 2, (0, 1), (1, 2), (0,), (1,), slots=("x",)),
+            *axes("Unsqueeze", (axis,), slots=("Gather",)),
+            *concat(axis, slots=("Unsqueeze", "Unsqueeze")),
+            runtime=5,
+        )
+        for shape, axis in ((_SHAPE, -1), (_SHAPE, -2), ((2, 4, 6), -3))
     ),
     # Joined values that are joined again.
     _family(

@@ -98,6 +98,30 @@ FOLDED_SCALES: tuple[Family, ...] = (
             ("Sub", f"{_NORM}(x, g, Sub(o, c), m, v)"),
         )
     ),
+    # The same written out, and a shift of each channel before it.
+    _family(
+        f"{_NORM}(x, g, o, m, v)",
+        f"Add(Mul(x, {_OF_CHANNELS}({_SCALE})), {_OF_CHANNELS}({_SHIFT}))",
+        *(*inputs("x", (2, 6, 4, 5)), *_PARAMETERS),
+    ),
+    *(
+        _family(
+            f"{_NORM}({by}(x, {_OF_CHANNELS}(c)), g, o, m, v)",
+            f"{_NORM}(x, g, o, {back}(m, c), v)",
+            *(*inputs("x", (2, 6, 4, 5)), *_PARAMETERS, *_FACTORS[:1]),
+        )
+        for by, back in (("Add", "Sub"), ("Sub", "Add"))
+    ),
+    # A shift of each channel after a Conv.
+    *(
+        _family(
+            f"{by}({op}(x, w{bias}), {_OF_CHANNELS}(c))",
+            f"{op}(x, w, {folded})",
+            *(*_IMAGE, *weight, *(_BIAS if bias else ()), *_FACTORS[:1]),
+        )
+        for op, _, weight in _CONVS
+        for by, bias, folded in (("Sub", "", "Neg(c)"), ("Sub", ", b", "Sub(b, c)"), ("Add", ", b", "Add(b, c)"))
+    ),
     # A factor for each channel before a Conv.
     _family(
         f"{_CONV}(Mul(x, {_OF_CHANNELS}(c)), w)",

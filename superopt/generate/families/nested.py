@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 
-from superopt.generate.grammar import Family, Use, Variable, concat, inputs, with_values
+from superopt.generate.grammar import Family, Use, Variable, axes, concat, inputs, with_values
 
 __all__ = ["NESTED"]
 
@@ -112,6 +112,25 @@ NESTED: tuple[Family, ...] = (
             (1, 2, 3, 1),
             (2, 1, 3, 1),
         )
+    ),
+    # One more axis, or one less, of what is joined.
+    *(
+        _family(
+            inputs("x y", (4, 6)),
+            *concat(axis, axis - 1, slots=("x|Unsqueeze", "y|Unsqueeze")),
+            *axes("Unsqueeze", (-1,), (-2,), (-3,), slots=("x|y|Concat",)),
+            runtime=3,
+        )
+        for axis in (-1, -2)
+    ),
+    *(
+        _family(
+            inputs("x y", shape),
+            *concat(-1, -2, -3, slots=("x|Squeeze", "y|Squeeze")),
+            *axes("Squeeze", (shape.index(1) - len(shape),), slots=("x|y|Concat",)),
+            runtime=3,
+        )
+        for shape in ((1, 4, 6), (4, 1, 6), (4, 6, 1))
     ),
     # Reductions over one axis and another.
     *(

@@ -140,6 +140,14 @@ POINTWISE: tuple[Family, ...] = (
             *unary("Neg Abs Relu Sign Not Floor Identity"),
         ),
     ),
+    # Two conversions, one after the other, of short integers and short real numbers.
+    *(
+        _family(
+            inputs("x", _SHAPE, dtype=dtype),
+            (*_cast("float", "float16", "double", "int32", "int64"), *_cast(dtype, slots=("Cast",))),
+        )
+        for dtype in ("uint8", "int8", "float16", "int64")
+    ),
     _family(
         (*_TRUTH[:2], *inputs("x y", _SHAPE)),
         (

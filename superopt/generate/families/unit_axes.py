@@ -6,7 +6,18 @@ that of a scale for each channel, meets it at another.
 
 from __future__ import annotations
 
-from superopt.generate.grammar import Family, Use, Variable, axes, binary, inputs, reduce, transpose, with_values
+from superopt.generate.grammar import (
+    Family,
+    Use,
+    Variable,
+    axes,
+    binary,
+    inputs,
+    reduce,
+    reshape,
+    transpose,
+    with_values,
+)
 
 __all__ = ["UNIT_AXES"]
 
@@ -29,17 +40,20 @@ UNIT_AXES: tuple[Family, ...] = (
         )
         for shape in ((6, 1), (1, 6), (6, 1, 1), (1, 6, 1), (1, 1, 6), (6, 4, 1, 1), (1, 6, 1, 1))
     ),
-    # An axis that changes places: Transpose, or without one axis and with another.
+    # An axis that changes places: Transpose or Reshape, or without one axis and with another.
     *(
         _family(
             inputs("c", shape),
             *transpose(*perms, slots=("c",)),
+            *reshape(*(tuple(shape[k] for k in perm) for perm in perms), slots=("c",)),
             *axes("Squeeze", *((k - len(shape),) for k, size in enumerate(shape) if size == 1), slots=("c",)),
             *axes("Unsqueeze", *((-k,) for k in range(1, len(shape) + 1)), slots=("Squeeze",)),
         )
         for shape, perms in (
             ((6, 1), ((1, 0),)),
+            ((1, 6), ((1, 0),)),
             ((6, 4, 1), ((2, 0, 1), (0, 2, 1))),
+            ((6, 1, 4), ((0, 2, 1), (1, 0, 2))),
             ((1, 6, 4), ((1, 0, 2), (1, 2, 0))),
         )
     ),

@@ -2,8 +2,8 @@
 
 With y = x - mean(x), older exporters write y / sqrt(mean(y^2) + e) * g + h: with Pow or a product for the square, a
 quotient or the product with a reciprocal, and with or without g and h. Gelu by tanh is x/2 * (1 + tanh(a (x + b x^3)))
-with its numbers in several places, and HardSwish is x min(max(x / 6 + 1/2, 0), 1). Each form is one rule (see
-`conjectures.written_functions`).
+with its numbers in several places, HardSwish is x min(max(x / 6 + 1/2, 0), 1), LeakyRelu max(x, a x) with its usual
+slopes a, and Tanh a quotient of exponentials. Each form is one rule (see `conjectures.written_functions`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ _SIX = "ConstantOfShape[shape=[], value=6.0]"
 _HALF, _OUTER, _CUBIC = (
     f"ConstantOfShape[shape=[], value={value}]" for value in (0.5, 0.7978845834732056, 0.044714998453855515)
 )
+
+# Slopes of LeakyRelu that frameworks have by default, in float32.
+_SLOPES = (0.009999999776482582, 0.10000000149011612, 0.20000000298023224, 0.30000001192092896)
 
 
 def _mean(x: str) -> str:
@@ -90,6 +93,34 @@ WRITTEN: tuple[Family, ...] = (
     _family(
         f"Mul(x, Clip[bound_high=1.0, bound_low=0.0](Add(Div(x, {_SIX}), {_HALF})))",
         "HardSwish(x)",
+        *_VALUES,
+        reals=True,
+    ),
+    # Limits other than 0 and 1, which have names of their own.
+    _family(
+        "Min(Max(x, ConstantOfShape[shape=[], value=0.25]), ConstantOfShape[shape=[], value=3.5])",
+        "Clip[bound_high=3.5, bound_low=0.25](x)",
+        *_VALUES,
+        reals=True,
+    ),
+    _family(
+        f"Min(Relu(x), {_SIX})",
+        "Clip[bound_high=6.0, bound_low=0.0](x)",
+        *_VALUES,
+        reals=True,
+    ),
+    *(
+        _family(
+            f"Max(x, Mul(x, ConstantOfShape[shape=[], value={slope}]))",
+            f"LeakyRelu[alpha={slope}](x)",
+            *_VALUES,
+            reals=True,
+        )
+        for slope in _SLOPES
+    ),
+    _family(
+        "Div(Sub(Exp(x), Exp(Neg(x))), Add(Exp(x), Exp(Neg(x))))",
+        "Tanh(x)",
         *_VALUES,
         reals=True,
     ),

@@ -7,23 +7,23 @@ from collections.abc import Iterator
 from superopt.generate.conjectures.ground_equation import GroundEquation
 from superopt.generate.derive import instances
 from superopt.generate.generalise.sampling_check import SamplingCheck
-from superopt.generate.prove.proven_rules import ProvenRule
+from superopt.generate.grammar import Family
 from superopt.generate.prove.shipped_signatures import variations
 from superopt.ir.rule import Signature
+from superopt.rulebook.variadic import Schema
 
 __all__ = ["at_other_ranks"]
 
 
-def at_other_ranks(proven: ProvenRule, check: SamplingCheck) -> Iterator[GroundEquation]:
+def at_other_ranks(schema: Schema, family: Family, check: SamplingCheck) -> Iterator[GroundEquation]:
     """Yield one instance for each choice of ranks and axes, other than the rule's own, at which `check` finds it true.
 
-    A rule that others derive at one rank is lost at another one if they are not shipped there: a Flatten of an image is
-    a Reshape whose target lists three sizes, and of four axes it is none of these.
+    `family` is the one that the rule was found in. A rule that others derive at one rank is lost at another one if they
+    are not shipped there: a Flatten of an image is a Reshape whose target lists three sizes, and of four axes it is
+    none of these.
     """
-    family = proven.equation.family
-    if family.targets and not family.is_found_whole:
-        return  # of a window, which has no other ranks
-    schema = proven.schema
+    if family.is_window:
+        return
     axes = {name for name, kind in schema.kinds.items() if kind in ("axis", "axes")}
 
     def place(signature: Signature) -> tuple[object, ...]:

@@ -1,7 +1,7 @@
 """Proves the conjectures of one family.
 
-The most general conjectures come first. A conjecture that can be derived from proven rules is dropped. Every other
-conjecture is generalised, and proven at the signature of its instance.
+The most general conjectures come first. A conjecture that can be derived from proven rules, at all ranks and along all
+axes, is dropped. Every other conjecture is generalised, and proven at the signature of its instance.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from superopt.generate.generalise.kept_axes import with_kept_axes
 from superopt.generate.generalise.narrower import narrower, with_equal_parts
 from superopt.generate.generalise.sampling_check import SamplingCheck
 from superopt.generate.minimise.usefulness import is_usable, is_weak
+from superopt.generate.prove.other_ranks import at_other_ranks
 from superopt.generate.prove.proven_rules import ProvenRule, ProvenRules
 from superopt.generate.stage_counts import StageCounts
 from superopt.ir.notation import show_rule, show_signature
@@ -75,9 +76,8 @@ class ConjectureProver:
                 self._prove(schema, equation)
 
     def _decide(self, equation: GroundEquation) -> None:
-        if self.known.minimiser.derivable(equation):
+        if self._is_derivable(equation):
             self.counts.derivable += 1
-            self.known.note_uses((equation,))
             return
         if is_weak(equation):
             self.counts.weak += 1
@@ -87,6 +87,17 @@ class ConjectureProver:
             self.counts.accidental += 1
             return
         self._prove(schema, equation)
+
+    def _is_derivable(self, equation: GroundEquation) -> bool:
+        """Return True if an equation follows from proven rules, at the other ranks as well; then note their uses."""
+        if not self.known.minimiser.derivable(equation):
+            return False
+        schema = None if equation.family.is_window else generalise(equation, self.check)
+        others = () if schema is None else tuple(at_other_ranks(schema, equation.family, self.check))
+        found = all(map(self.known.minimiser.derivable, others))
+        if found:
+            self.known.note_uses((equation, *others))
+        return found
 
     def _prove(self, schema: Schema, equation: GroundEquation) -> None:
         rule = schema.rule
