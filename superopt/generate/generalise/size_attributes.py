@@ -147,7 +147,7 @@ def _choices(draft: Draft, groups: Sequence[Group], number: int) -> Iterator[Cho
         known += _known_entries(groups, number, _WRITTEN)
     elif sums:  # a part of a Split is a Slice, and a Slice of a Slice begins and ends further on
         known += _known_entries(groups, number, ("split", "starts", "ends"))
-    elif kind == "split" and not all(any(_sizes(known, v, 1)) for v in entries):  # parts of parts
+    elif kind == "split" and not all(list(_sizes(known, v, 1)) for v in entries):  # parts of parts
         known, sums = known + _known_entries(groups, number, ("split",)), True
     factors = _MAX_FACTORS if kind in _WRITTEN else 1
     fixed = kind in ("shape", "kernel")  # a window such as 3 x 3 is not the size of a variable
