@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, cached_property
 
 from superopt.check.constants import Constants
 from superopt.check.deadline import Deadline
@@ -224,12 +224,15 @@ class _Proof:
 
         The costs that lead them are those of `device`.
         """
-        rules, certificates = _rules()
         self.progress(f"rewriting model {number} of 2 by rules")
+        seconds = self.seconds * _REWRITING_SHARE
+        fused = fused_in(self.models)
+        deadline = min(time.monotonic() + 2 * seconds, self.deadline.clock_s)
+        book, other, is_second = self.equations.book, self.models[number % 2].outputs, number == 2
+        return derived(model, _rules()[0], self._proofs, book, seconds, deadline, device, fused, other, is_second)
+
+    @cached_property
+    def _proofs(self) -> ProofCache:
+        """What the kernel has answered about rules, for both models and all devices. The closed store keeps nothing."""
         with temporary_folder() as folder, ResultStore(folder / "store.sqlite") as store:
-            proofs = ProofCache(store, certificates, budget_s=_PROOF_BUDGET)
-            seconds = self.seconds * _REWRITING_SHARE
-            fused = fused_in(self.models)
-            deadline = min(time.monotonic() + 2 * seconds, self.deadline.clock_s)
-            book, other, is_second = self.equations.book, self.models[number % 2].outputs, number == 2
-            return derived(model, rules, proofs, book, seconds, deadline, device, fused, other, is_second)
+            return ProofCache(store, _rules()[1], budget_s=_PROOF_BUDGET)

@@ -21,7 +21,20 @@ import numpy as np
 
 from superopt.evaluate.indices import on_last_axes
 from superopt.evaluate.residue_functions import below_zero, erf, exp, hard, log, sigmoid, tanh
-from superopt.evaluate.residues import HALF, Array, P, Shape, added, inverse, negative, rank, reduced, residue, scaled
+from superopt.evaluate.residues import (
+    HALF,
+    Array,
+    P,
+    Products,
+    Shape,
+    added,
+    inverse,
+    negative,
+    rank,
+    reduced,
+    residue,
+    scaled,
+)
 
 __all__ = ["EXCEPTIONS", "PRODUCTS", "Attrs", "Kernel"]
 
@@ -126,6 +139,7 @@ def _conv(xs: Sequence[Any], shapes: Sequence[Any], attrs: Attrs, out: Shape) ->
     result = np.zeros(
         (*_stacked_shape(xs[:2], shapes[:2]), batch, groups, features // groups, *out[2:]), dtype=np.uint64
     )
+    products = Products(result.shape)
     for c in range(width):
         channel = np.take(x, c, axis=-1 - spatial)
         for place in np.ndindex(*window):
@@ -134,7 +148,7 @@ def _conv(xs: Sequence[Any], shapes: Sequence[Any], attrs: Attrs, out: Shape) ->
                 start = k * attrs["dilations"][d]
                 part = _place(part, d, spatial, slice(start, start + (out[2 + d] - 1) * step + 1, step))
             weight: Array = w[(..., c, *place)]
-            result += _times(part, weight.reshape(weight.shape + (1,) * spatial))
+            products.add_to(result, part, weight.reshape(weight.shape + (1,) * spatial))
     result = reduced(result)
     return _biased(result.reshape(result.shape[: result.ndim - spatial - 3] + out), xs, spatial)
 
@@ -147,7 +161,8 @@ def _conv_transpose(xs: Sequence[Any], shapes: Sequence[Any], attrs: Attrs, out:
     x = xs[0].reshape((*xs[0].shape[: xs[0].ndim - len(out)], batch, groups, own, 1, *sizes))
     w = xs[1].reshape((*xs[1].shape[: xs[1].ndim - len(out)], 1, groups, own, width, *window))
     full = tuple(n + pads[d] + pads[spatial + d] for d, n in enumerate(out[2:]))
-    result = np.zeros((*_stacked_shape(xs[:2], shapes[:2]), batch, groups, width, *full), dtype=np.uint64)
+    lead = (*_stacked_shape(xs[:2], shapes[:2]), batch, groups, width)
+    result, products = np.zeros((*lead, *full), dtype=np.uint64), Products((*lead, *sizes))
     for c in range(own):
         channel = np.take(x, c, axis=-2 - spatial)
         for place in np.ndindex(*window):
@@ -156,7 +171,7 @@ def _conv_transpose(xs: Sequence[Any], shapes: Sequence[Any], attrs: Attrs, out:
             for d, k in enumerate(place):
                 start = k * attrs["dilations"][d]
                 part = _place(part, d, spatial, slice(start, start + (sizes[d] - 1) * strides[d] + 1, strides[d]))
-            part += _times(channel, weight.reshape(weight.shape + (1,) * spatial))
+            products.add_to(part, channel, weight.reshape(weight.shape + (1,) * spatial))
     result = reduced(result)
     for d, n in enumerate(out[2:]):
         result = _place(result, d, spatial, slice(pads[d], pads[d] + n))

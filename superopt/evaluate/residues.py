@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 __all__ = [
-    "HALF", "P", "Array", "Shape", "absolute", "added", "inverse", "negative", "power", "random_residues", "rank",
-    "reduced", "residue", "scaled", "small_residues", "unrank",
+    "HALF", "P", "Array", "Products", "Shape", "absolute", "added", "inverse", "negative", "power", "random_residues",
+    "rank", "reduced", "residue", "scaled", "small_residues", "unrank",
 ]  # fmt: skip
 
 P = 2**31 - 1
@@ -25,6 +25,7 @@ _P = np.uint64(P)
 _HALF = np.uint64(HALF)
 _SHIFT = np.uint64(31)
 _FEW = 1 << 9  # arrays up to this size: one modulo operation is faster than several cheap operations
+_SMALL_FACTOR = 8  # how many times larger a product is than a factor that is small beside it
 _SMALL = 2**28  # sums of four such numbers do not wrap
 _DENOMINATOR, _NUMERATOR = 64, 4096  # fractions up to these are read exactly
 
@@ -73,6 +74,43 @@ def _once(x: Array, space: Array) -> Array:
     np.subtract(x, _P, out=space)
     np.minimum(x, space, out=x)
     return x
+
+
+class Products:
+    """Sums of products of arrays that broadcast to one shape.
+
+    The products are written to the same memory each time: new memory for each took half of a convolution's time.
+    """
+
+    def __init__(self, shape: Shape) -> None:
+        self._product, self._upper = np.empty(shape, np.uint64), np.empty(shape, np.uint64)
+
+    def add_to(self, total: Array, x: Array, y: Array) -> None:
+        """Add x * y to `total`, which grows by less than 2^32 and is to be `reduced` after all products.
+
+        Along the first axis only those are computed where a factor that is small in memory is not 0: most are 0 if one
+        operand of a convolution is each unit tensor.
+        """
+        for small in (x, y):
+            if small.ndim == total.ndim and small.size * _SMALL_FACTOR <= total.size and len(small) == len(total):
+                rows = np.flatnonzero(small.reshape(len(small), -1).any(axis=1))
+                if 2 * len(rows) < len(total):
+                    part = total[rows]
+                    self._add(part, *(one[rows] if len(one) == len(total) else one for one in (x, y)))
+                    total[rows] = part
+                    return
+        self._add(total, x, y)
+
+    def _add(self, total: Array, x: Array, y: Array) -> None:
+        product, upper = self._product[: len(total)], self._upper[: len(total)]
+        np.multiply(x, y, out=product)
+        if product.size < _FEW:
+            product %= _P
+        else:
+            np.right_shift(product, _SHIFT, out=upper)
+            product &= _P
+            total += upper
+        total += product
 
 
 def added(x: Any, y: Any) -> Any:

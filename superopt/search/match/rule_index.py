@@ -2,7 +2,8 @@
 
 Each rule is used in both directions if both are defined, and with the operands of commutative operators in every order.
 Variadic rules are written for as many operands as the graph has. Rules are compiled when a graph has their operators,
-because there are many rules and most graphs need few of them.
+because there are many rules and most graphs need few of them. Compiled rules are kept for later indexes of the process:
+a run searches several times with the same rules, and compiling them took a fifth of short searches.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 from superopt.ir.operator import OPERATORS
@@ -34,21 +36,76 @@ __all__ = ["RuleIndex"]
 
 # Operators just below a root, sorted, with repetitions.
 _OperandOps: TypeAlias = tuple[str, ...]
-# The number of a rule in the rule set, the rule in one direction, and its id in the rule files.
-_Numbered: TypeAlias = tuple[int, Rule, str]
+# The number of a rule in the rule set, and the rule in one direction.
+_Numbered: TypeAlias = "tuple[int, _DirectedRule]"
 # A variadic rule after the number of the rule that it comes from, and before the id of that rule.
 _NumberedVariadic: TypeAlias = tuple[int, VariadicRule, str]
+
+# Kept for later indexes, those that were used last: the shipped rules have 9,700 directions.
+_MAX_DIRECTED = 1 << 15
+_MAX_GROUPS = 1 << 12
+
+
+@dataclass(frozen=True, eq=False)
+class _DirectedRule:
+    """A rule in one direction, and the id of the listed rule. It is equal to itself only (see `_directed`)."""
+
+    rule: Rule
+    rule_id: str
+
+    @cached_property
+    def can_be_matched(self) -> bool:
+        """True if a search may apply the rule left to right, in an order of operands that is compiled."""
+        rule = self.rule
+        if not can_apply(rule) or _keeps_root(rule) or may_overflow(rule):
+            return False
+        return not has_too_many_orders(rule)  # `recurrent_layers` matches these
+
+    @cached_property
+    def introduced(self) -> list[Term]:
+        """The operators that the rule introduces."""
+        return introduced(self.rule)
+
+    @cached_property
+    def operand_operators(self) -> _OperandOps:
+        """The operators just below the first root."""
+        return operand_operators(self.rule.lhs[0])
+
+    @cached_property
+    def depth(self) -> int:
+        """The depth of the first root's pattern."""
+        return pattern_depth(self.rule.lhs[0])
+
+
+@dataclass(frozen=True, eq=False)
+class _ListedRule:
+    """A rule as a key: rules with the same sides are equal, but may have other signatures."""
+
+    rule: Rule
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ListedRule) and self.rule is other.rule
+
+    def __hash__(self) -> int:
+        return id(self.rule)
+
+
+@lru_cache(maxsize=_MAX_DIRECTED)
+def _directed(listed: _ListedRule, reverse: bool) -> _DirectedRule:
+    rule = listed.rule
+    return _DirectedRule(rule.reversed() if reverse else rule, rule.id)
 
 
 class _CompiledGroup:
     """The compiled rules of one group: their first roots have one index key and the same operators below."""
 
-    def __init__(self, rules: Iterable[_Numbered]) -> None:
+    def __init__(self, rules: Sequence[_Numbered]) -> None:
         self.compiled: list[tuple[int, CompiledRule]] = []  # without rules that merge siblings
         self.multi_output: list[_NumberedVariadic] = []  # variadic rules with several roots that do not merge siblings
         self.sibling: list[_NumberedVariadic] = []
         seen: set[Sides] = set()
-        for number, directed, rule_id in rules:
+        for number, one in rules:
+            directed, rule_id = one.rule, one.rule_id
             for rule in _new_orders(directed, seen):
                 variadic = variadic_rule(rule) if len(rule.lhs) > 1 else None
                 if variadic is not None and variadic.merges_siblings:
@@ -62,6 +119,9 @@ class _CompiledGroup:
                 self.compiled.append((number, compile_rule(rule, rule_id, listed=directed)))
                 if variadic is not None:
                     self.multi_output.append((number, variadic, rule_id))
+
+
+_compiled_group = lru_cache(maxsize=_MAX_GROUPS)(_CompiledGroup)
 
 
 def _new_orders(directed: Rule, seen: set[Sides]) -> Iterator[Rule]:
@@ -80,12 +140,12 @@ class _RulesOfKey:
         self._source: dict[_OperandOps, list[_Numbered]] = {}
         self._groups: dict[_OperandOps, _CompiledGroup] = {}
         self._variadic: dict[CompiledRule, VariadicRule | None] = {}  # of rules with one root
-        for number, directed, rule_id in rules:
-            self._source.setdefault(operand_operators(directed.lhs[0]), []).append((number, directed, rule_id))
+        for number, directed in rules:
+            self._source.setdefault(directed.operand_operators, []).append((number, directed))
 
     def _group(self, ops: _OperandOps) -> _CompiledGroup:
         if ops not in self._groups:
-            self._groups[ops] = _CompiledGroup(self._source[ops])
+            self._groups[ops] = _compiled_group(tuple(self._source[ops]))
         return self._groups[ops]
 
     def compiled(self, may_match: Callable[[_OperandOps], bool]) -> list[CompiledRule]:
@@ -111,7 +171,7 @@ class _RulesOfKey:
         groups = (
             ops
             for ops, rules in self._source.items()
-            if any(len(rule.lhs) > 1 and not has_part_roots(rule) for _, rule, _ in rules)  # parts are no siblings
+            if any(len(one.rule.lhs) > 1 and not has_part_roots(one.rule) for _, one in rules)  # parts are no siblings
         )
         return sorted((item for ops in groups for item in self._group(ops).sibling), key=lambda item: item[0])
 
@@ -141,13 +201,9 @@ class RuleIndex:
         if key not in self._applicable:
             self._applicable[key] = []
             for number, rule, reverse in self._listed.get(key, ()):
-                directed = rule.reversed() if reverse else rule
-                if not can_apply(directed) or _keeps_root(directed) or may_overflow(directed):
-                    continue
-                if has_too_many_orders(directed):  # `recurrent_layers` matches these
-                    continue
-                if all(map(self._available, introduced(directed))):
-                    self._applicable[key].append((number, directed, rule.id))
+                directed = _directed(_ListedRule(rule), reverse)
+                if directed.can_be_matched and all(map(self._available, directed.introduced)):
+                    self._applicable[key].append((number, directed))
         return self._applicable[key]
 
     def lacks(self, terms: Iterable[Term]) -> bool:
@@ -188,8 +244,8 @@ class RuleIndex:
     def depth(self, key: str) -> int:
         """Return the largest depth of the left sides with one root whose index key is `key`."""
         if key not in self._depths:
-            sides = (rule.lhs[0] for _, rule, _ in self._applicable_rules(key) if len(rule.lhs) == 1)
-            self._depths[key] = max(map(pattern_depth, sides), default=0)
+            depths = (one.depth for _, one in self._applicable_rules(key) if len(one.rule.lhs) == 1)
+            self._depths[key] = max(depths, default=0)
         return self._depths[key]
 
     def _wide_rules(self, n: int, term: Term) -> Iterator[CompiledRule]:

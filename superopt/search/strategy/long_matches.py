@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from superopt.ir.rule import Rule
@@ -26,6 +27,7 @@ from superopt.search.region import Region, extract_region
 __all__ = ["LongMatch", "LongMatches"]
 
 _MIN_OPERATORS = 6  # on the left side: shorter ones match often, and seldom across a cut in each of several passes
+_MAX_SIDES = 1 << 15  # whose length is kept for later searches; the shipped rules have 9,700
 
 
 class LongMatch(NamedTuple):
@@ -51,7 +53,8 @@ class LongMatches:
         return [match for match in found if match is not None]
 
 
-def _is_long(side: Sequence[Term]) -> bool:
+@lru_cache(maxsize=_MAX_SIDES)
+def _is_long(side: tuple[Term, ...]) -> bool:
     return sum(bool(term.inputs) and term.op != "Out" for term in topological(side)) >= _MIN_OPERATORS
 
 
