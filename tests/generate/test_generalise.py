@@ -123,6 +123,12 @@ CASES = {
         {"x": (3, 6)},
         "Split[axis=i, split=n](x).0 = Slice[axes=[i], ends=[n[0]], starts=[0], steps=[1]](x)",
     ),
+    "a part of a part is one of three parts": (
+        "Split[axis=-1, split=[5, 7]](Split[axis=-1, split=[12, 11]](x).0).1",
+        "Split[axis=-1, split=[5, 7, 11]](x).1",
+        {"x": (2, 23)},
+        "Split[axis=i, split=n2](Split[axis=i, split=n](x).0).1 = Split[axis=i, split=[n2[0], n2[1], n[1]]](x).1",
+    ),
     "a Slice of a Slice begins and ends further on": (
         "Slice[axes=[-1], ends=[14], starts=[3], steps=[2]](Slice[axes=[-1], ends=[20], starts=[2], steps=[1]](x))",
         "Slice[axes=[-1], ends=[16], starts=[5], steps=[2]](x)",

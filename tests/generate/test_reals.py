@@ -67,6 +67,12 @@ def distributes(term: Term) -> bool:
         ("Div(Ones[shape=[]], ConstantOfShape[shape=[], value=3.0])", None),  # no exact value
         ("Div(Ones[shape=[]], Zeros[shape=[]])", None),
         ("Unsqueeze[axes=[0]](ConstantOfShape[shape=[], value=2.0])", "ConstantOfShape[shape=[1], value=2.0]"),
+        (
+            "ReduceSum[axes=[-1], keepdims=1](ConstantOfShape[shape=[2, 6], value=0.5])",
+            "ConstantOfShape[shape=[2, 1], value=3.0]",
+        ),
+        ("ReduceMean[axes=[-2, -1], keepdims=0](Ones[shape=[4, 6]])", "Ones[shape=[]]"),
+        ("ReduceProd[axes=[-1], keepdims=0](ConstantOfShape[shape=[9], value=2.0])", None),  # computed up to 2^8 only
         ("ReduceSum[axes=[1, 0], keepdims=0](x)", "ReduceSum[axes=[-2, -1], keepdims=0](x)"),
         (
             "Slice[axes=[1], ends=[6], starts=[4], steps=[1]](x)",

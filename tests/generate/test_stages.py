@@ -6,15 +6,22 @@ import dataclasses
 import json
 from pathlib import Path
 
+import pytest
+
+from superopt.generate.conjectures.ground_equation import GroundEquation
+from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.generate.grammar import Family, Use, Variable, concat, inputs, splits
 from superopt.generate.pipeline import generate
 from superopt.generate.prove.covered_signatures import covers
+from superopt.generate.prove.prove_conjectures import ConjectureProver
+from superopt.generate.prove.proven_rules import ProvenRule
 from superopt.generate.stages import RunConfig, enumerate_part, prove_family
 from superopt.ir.dim import symbol
-from superopt.ir.notation import parse_rule, parse_rules, show_signature, show_term
+from superopt.ir.notation import parse_rule, parse_rules, parse_terms, show_signature, show_term
 from superopt.ir.rule import Condition
 from superopt.ir.term import var
 from superopt.ir.types import tensor
+from superopt.rulebook.variadic import schema_of
 from verify.diagnose.decide import decide
 from verify.verdict import Proved
 
@@ -62,6 +69,21 @@ def test_parts_of_a_split_become_one_size_where_nothing_else_is_proven() -> None
     result = json.loads(prove_family(config, 0, (), {"part": enumerate_part(config, 0, 0, {})}))
     assert len(result["kept"]) == 1 and not result["refused"]
     assert "Split[axis=-1, split=[n, n, n]](Add(MatMul(x, w), b)).0" in str(result["kept"][0])
+
+
+@pytest.mark.parametrize(("variation", "proved"), [("", 0), ("layout", 1)])
+def test_a_conjecture_that_follows_at_its_own_rank_only_is_proven(variation: str, proved: int) -> None:
+    """A rule for matrices is no rule for images, at which the conjecture would be shipped."""
+    family, types = Family("layout", inputs("x", (2, 3)), (), 3, variation=variation), {"x": tensor(2, 3)}
+
+    def equation(left: str, right: str) -> GroundEquation:
+        return GroundEquation(parse_terms(left, types), parse_terms(right, types), family)
+
+    turned = "Transpose[perm=[1, 0]](Transpose[perm=[1, 0]](x))"
+    prover = ConjectureProver(Evaluator(0), 0)
+    prover.known.add(ProvenRule(schema_of(parse_rule(f"{turned} = x @ x[_,_]")), equation(turned, "x")))
+    prover.prove_all([equation(f"Relu({turned})", "Relu(x)")])
+    assert (prover.counts.proved, prover.counts.derivable) == (proved, 1 - proved)
 
 
 def test_a_rule_takes_over_the_signatures_of_one_that_follows_from_it(tmp_path: Path) -> None:
