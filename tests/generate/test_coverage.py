@@ -42,11 +42,15 @@ def proving(certificates: Certificates) -> Deriver:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(p.name for p in FOLDER.glob("*.true.rules")))
-def test_true_rules_of_others_follow(proving: Deriver, sampled: Sampled, name: str) -> None:
+def test_true_rules_of_others_follow(shipped: Deriver, proving: Deriver, sampled: Sampled, name: str) -> None:
     underived = []
     for rule in sampled(load_rules(FOLDER / name), 8):
-        proving.forget()
-        if consequence(proving, rule, rule.signatures, STEPS).outcome != DERIVED:
+        for deriver in (shipped, proving):  # most need no new proof
+            found = consequence(deriver, rule, rule.signatures, STEPS).outcome
+            deriver.forget()
+            if found == DERIVED:
+                break
+        else:
             underived.append(show_rule(rule))
     assert len(underived) <= UNDERIVED.get(name, 0), "\n".join(underived)
 
