@@ -52,7 +52,8 @@ def deriver_of(path: Path, prove: bool) -> Deriver:
     """Return a deriver with the certified rules of `path`. Raises RulesError."""
     listed, certificates = certified_rules(path)
     rules = [one.rule for one in listed]
-    return Deriver(rules, CertificateCheck(rules, certificates, anew=prove))
+    check = CertificateCheck(rules, certificates, anew=prove)
+    return Deriver(rules, check, is_possible=check.is_possible if prove else None)
 
 
 def rules_to_derive(path: Path) -> list[tuple[Rule, _Conditions]]:

@@ -141,6 +141,24 @@ def test_a_certificate_covers_its_signatures_only(few: Deriver) -> None:
     assert Deriver([rule], CertificateCheck([rule], {rule: certificate(rule)}, anew=True)).derive(lhs, rhs) is not None
 
 
+def test_a_step_that_is_not_proven_when_a_path_is_found_is_given_up() -> None:
+    rules = [parse_rule(rule) for rule in (TWICE, SPREAD)]
+    certificates = {rule: certificate(rule) for rule in rules}
+    for provable in (True, False):
+        asked: list[Rule] = []
+
+        def prove(rule: Rule, *_: object, asked: list[Rule] = asked, provable: bool = provable) -> bool:
+            asked.append(rule)
+            return provable
+
+        lazy = Deriver(rules, prove, is_possible=lambda *_: True)
+        lhs, rhs = sides(f"{T}({T}(MatMul(a, Add(b, c)))) = MatMul(a, Add(b, c))")
+        assert (lazy.derive(lhs, rhs) is not None) == provable
+        assert asked if not provable else len(asked) == 1
+    strict = Deriver(rules, CertificateCheck(rules, certificates))
+    assert strict.derive(lhs, rhs) is not None
+
+
 def test_conditions_must_hold() -> None:
     rule = "Slice[axes=[-1], ends=to, starts=[0], steps=[1]](Concat[axis=-1](x, y)) = x @ x[_,_] y[_,_] to=[_]"
     only, types = deriver(rule), {"x": tensor(2, 3), "y": tensor(2, 3), "z": tensor(2, 6)}

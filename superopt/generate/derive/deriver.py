@@ -6,13 +6,22 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from superopt.generate.derive.neighbours import Neighbours, RewriteEdge, StepCheck, normal, outputs, together
+from superopt.generate.derive.neighbours import (
+    Neighbours,
+    PossibleStep,
+    RewriteEdge,
+    StepCheck,
+    normal,
+    outputs,
+    together,
+)
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term
 
 __all__ = ["DerivationStep", "Deriver"]
 
 _MAX_TERMS = 20_000  # largest number of terms that one search visits
+_MAX_UNPROVABLE_PATHS = 50  # searches over unproven steps before every step is proven when the search comes to it
 
 Passes: TypeAlias = Callable[[tuple[Term, ...]], bool]
 _Trail: TypeAlias = dict[Term, "tuple[Term, RewriteEdge] | None"]  # term -> the term and step that it was reached from
@@ -43,6 +52,22 @@ class _Query:
     gone: frozenset[int]
     passes: Passes
     forward: bool
+    proven: bool  # False: steps that are not yet proven are taken as well
+
+    def takes(self, edge: RewriteEdge, backward: bool) -> bool:
+        """Return True if a search from the left (or from the right: `backward`) may take the step."""
+        if not self.proven:
+            return edge.is_possible(not backward)
+        return edge.back if backward else edge.there
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Result of a search: the steps, and the edges and directions that they use. None and () if it found nothing."""
+
+    steps: tuple[DerivationStep, ...] | None
+    edges: tuple[tuple[RewriteEdge, bool], ...] = ()
+    cut: bool = False
 
 
 class _Frontier:
@@ -61,11 +86,18 @@ class Deriver:
 
     A step replaces an instance of one side of a rule, anywhere in the graph, by the same instance of the other side, if
     `is_valid` accepts it. Operands of commutative operators may be in any order. Steps are cached for later searches,
-    until `forget`.
+    until `forget`. If `is_possible` is given, steps that it accepts are checked only once they are on a path.
     """
 
-    def __init__(self, rules: Iterable[Rule], is_valid: StepCheck, most: int = _MAX_TERMS) -> None:
-        self._neighbours = Neighbours(is_valid)
+    def __init__(
+        self,
+        rules: Iterable[Rule],
+        is_valid: StepCheck,
+        most: int = _MAX_TERMS,
+        is_possible: PossibleStep | None = None,
+    ) -> None:
+        self._neighbours = Neighbours(is_valid, is_possible)
+        self._is_lazy = is_possible is not None
         self._numbers: dict[Rule, int] = {}
         self._removed: frozenset[int] = frozenset()
         self._sizes: dict[Term, int] = {}
@@ -112,7 +144,7 @@ class Deriver:
         starts at `lhs`. Otherwise it may also be found from the graph after it: x * 0 = 0 cannot be found from 0, which
         does not contain x.
         """
-        query = _Query(steps, self._gone(without), passes, forward)
+        query = _Query(steps, self._gone(without), passes, forward, proven=forward or not self._is_lazy)
         left, right = normal(tuple(lhs)), normal(tuple(rhs))
         if len(left) > 1:
             found = self._one_by_one(left, right, query)
@@ -175,38 +207,63 @@ class Deriver:
 
             part = replace(query, steps=query.steps - len(path), passes=passes)
             found = self._between(left[k], right[k], part)
+            if found is None and k and not query.proven:
+                # Unproven steps may have led to a longer path for an output before, and left too few steps for this.
+                return self._one_by_one(left, right, replace(query, proven=True))
             if found is None or (found and k < len(left) - 1 and not passes((right[k],))):
                 return None
             path += [replace(step, after=whole(step.after[0])) for step in found]
         return tuple(path)
 
     def _between(self, left: Term, right: Term, query: _Query) -> tuple[DerivationStep, ...] | None:
+        """Return the steps of a derivation, each of them valid.
+
+        Most steps that a search comes to are on no path, and their proofs take most of the time. So a lazy search
+        takes unproven steps as well, and proves those of the path that it finds. If a proof fails, it searches again
+        without that step. A lazy search that is not cut visits every term that the proven steps reach, so without a
+        path there is no derivation. If it is cut, unproven steps may have taken the room of proven ones: the search
+        over proven steps decides.
+        """
+        if not query.proven:
+            for _ in range(_MAX_UNPROVABLE_PATHS):
+                found = self._search(left, right, query)
+                if found.cut and found.steps is None:
+                    break
+                if all(edge.there if there else edge.back for edge, there in found.edges):  # each is proven here
+                    self.cut += found.cut
+                    return found.steps
+        found = self._search(left, right, replace(query, proven=True))
+        self.cut += found.cut
+        return found.steps
+
+    def _search(self, left: Term, right: Term, query: _Query) -> _Found:
         """Search layer by layer, the smaller frontier first, until a term is reached from both sides.
 
         Some steps can only be found from one end, so both frontiers continue to the full depth.
         """
         if left is right:
-            return ()
+            return _Found(())
         sides = (_Frontier(left), _Frontier(right))
+        trails = (sides[0].trail, sides[1].trail)
         while True:
             open_sides = [k for k in (0, 1) if sides[k].layer and sides[k].depth < query.steps]
             if not open_sides or (query.forward and 0 not in open_sides):
-                return None
+                return _Found(None)
             k = min(open_sides, key=lambda k: len(sides[k].layer))
             middle = self._layer(sides[k], sides[1 - k], query, backward=bool(k))
             if middle is not None:
-                return self._path((sides[0].trail, sides[1].trail), middle)
+                return self._met(trails, middle)
             if len(sides[0].trail) + len(sides[1].trail) > self.most:
-                self.cut += 1
-                return None if query.forward else self._last_step(sides, query)
+                middle = None if query.forward else self._last_step(sides, query)
+                return _Found(None, cut=True) if middle is None else self._met(trails, middle, cut=True)
 
-    def _last_step(self, sides: tuple[_Frontier, _Frontier], query: _Query) -> tuple[DerivationStep, ...] | None:
+    def _last_step(self, sides: tuple[_Frontier, _Frontier], query: _Query) -> Term | None:
         """Look for one more step between the frontiers: its terms are too many to keep, but not to compare."""
         for k in (0, 1):
             if sides[k].depth < query.steps:
                 middle = self._layer(sides[k], sides[1 - k], query, backward=bool(k), is_last=True)
                 if middle is not None:
-                    return self._path((sides[0].trail, sides[1].trail), middle)
+                    return middle
         return None
 
     def _layer(
@@ -229,7 +286,7 @@ class Deriver:
                 meets = new in targets
                 if not meets and (is_last or new in mine.refused):
                     continue
-                if not (edge.back if backward else edge.there):
+                if not query.takes(edge, backward):
                     continue
                 if not meets and not query.passes(outputs(new)):
                     mine.refused.add(new)
@@ -254,6 +311,9 @@ class Deriver:
             known = self._sizes[term] = 1 + sum(self._size(i) for i in term.inputs if i is not None)
         return known
 
+    def _met(self, trails: tuple[_Trail, _Trail], middle: Term, cut: bool = False) -> _Found:
+        return _Found(self._path(trails, middle), _edges(trails, middle), cut)
+
     def _path(self, trails: tuple[_Trail, _Trail], middle: Term) -> tuple[DerivationStep, ...]:
         """Return the steps from both ends to the term where they met."""
         path: list[DerivationStep] = []
@@ -273,3 +333,14 @@ class Deriver:
 
     def _step(self, edge: RewriteEdge, forward: bool, old: Term, new: Term, after: Term) -> DerivationStep:
         return DerivationStep(self._neighbours.rules[edge.number], forward, outputs(old), outputs(new), outputs(after))
+
+
+def _edges(trails: tuple[_Trail, _Trail], middle: Term) -> tuple[tuple[RewriteEdge, bool], ...]:
+    """Return the edges from both ends to the term where they met, each with True if it was taken from its place."""
+    found: list[tuple[RewriteEdge, bool]] = []
+    for k, trail in enumerate(trails):
+        at = trail[middle]
+        while at is not None:
+            found.append((at[1], not k))
+            at = trail[at[0]]
+    return tuple(found)

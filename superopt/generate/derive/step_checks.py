@@ -75,14 +75,28 @@ class CertificateCheck:
             # A proof that assumes that the left side is defined does not prove the reversed rule.
             both_ways = [signature for signature, proved in proofs if not proved.defined_left]
             self._signatures.setdefault(rule.reversed(), both_ways)
-        self._known: dict[object, bool] = {}
+        self._certified: dict[object, bool] = {}
+        self._proven: dict[object, bool] = {}
 
     def __call__(self, rule: Rule, bindings: Bindings, old: Term, new: Term) -> bool:
+        key = self._key(rule, bindings)
+        if self._is_certified(key, rule, bindings):
+            return True
+        if key not in self._proven:
+            self._proven[key] = self._anew and self._book.check(rule, bindings) is not None
+        return self._proven[key]
+
+    def is_possible(self, rule: Rule, bindings: Bindings) -> bool:
+        """Return False if the step is known to be invalid, without a proof: True if it is certified or unproven."""
+        key = self._key(rule, bindings)
+        return self._is_certified(key, rule, bindings) or self._proven.get(key, self._anew)
+
+    def _key(self, rule: Rule, bindings: Bindings) -> object:
         types = tuple((name, term.type) for name, term in sorted(bindings.terms.items()))
-        key = (rule, types, repr_attrs(sorted(bindings.attrs.items(), key=lambda item: item[0])))
-        if key not in self._known:
+        return rule, types, repr_attrs(sorted(bindings.attrs.items(), key=lambda item: item[0]))
+
+    def _is_certified(self, key: object, rule: Rule, bindings: Bindings) -> bool:
+        if key not in self._certified:
             certified = self._signatures.get(rule, ())
-            self._known[key] = any(self._book.allows(rule, signature, bindings) for signature in certified) or (
-                self._anew and self._book.check(rule, bindings) is not None
-            )
-        return self._known[key]
+            self._certified[key] = any(self._book.allows(rule, signature, bindings) for signature in certified)
+        return self._certified[key]
