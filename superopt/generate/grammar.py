@@ -193,6 +193,11 @@ class Family:
         return bool(self.targets) and (self.is_written_function or self.variation == "attention")
 
     @property
+    def is_elementwise(self) -> bool:
+        """True if the operators act on single elements, so that the rules hold at all ranks alike."""
+        return self.variation in ("elementwise", "pointwise")
+
+    @property
     def is_window(self) -> bool:
         """True for a window of a model and graphs that may replace it, which have the window's ranks only."""
         return bool(self.targets) and not self.is_found_whole
