@@ -115,7 +115,7 @@ def _asked(path: Path | None) -> str:
     help="Memory for the compared graphs, such as 512M or 4G: for all processes together, or for each worker of"
     " a cluster. The rules do not depend on it.",
 )  # fmt: skip
-@click.option("--resume", is_flag=True, help="Continue a run with the same options that was stopped or killed.")
+@click.option("--resume", is_flag=True, help="Stop with an error if the interrupted run had other options.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @one_line_errors
 def generate_command(
@@ -134,9 +134,9 @@ def generate_command(
 ) -> None:
     """Find rules by enumeration, prove them, and write them to a folder.
 
-    Counterexamples of refuted rules are also run in ONNX Runtime. A run may be stopped or killed at any moment; with
-    --resume the same command continues it. The same seed and options give the same rules, for any number of processes
-    or machines.
+    Counterexamples of refuted rules are also run in ONNX Runtime. A run may be stopped or killed at any moment; the
+    same command goes on from there, and one with other options starts over. The same seed and options give the same
+    rules, for any number of processes or machines.
 
     All files of an earlier run in the folder are replaced at one moment (on Linux; elsewhere one by one). Files that
     `superopt generate` has not written stay.
@@ -178,7 +178,7 @@ def generate_command(
     except (StoreError, WorkersError) as error:
         fail(str(error))
     except (KeyboardInterrupt, SystemExit):  # the latter if a supervisor stops this process
-        errors().print("interrupted; the same command with --resume goes on from here", markup=False)
+        errors().print("interrupted; the same command goes on from here", markup=False)
         raise SystemExit(INTERRUPTED) from None
     if as_json:
         click.echo(summary.to_json(), nl=False)

@@ -71,9 +71,10 @@ def generate(
     The same seed gives the same bytes, except for the times, for any `jobs` (number of processes),
     `scheduler` (address of a Dask cluster) and `memory` (bytes for compared graphs, in all processes of this machine).
     `operators` is the largest number of operators on a side. Until the files are written, results of shards are in
-    `<out_dir>.shards`; `resume` continues with these results. `prover` and `confirm`, which is called for each
-    counterexample, are sent to the workers. `asked` is the text of a file of rules with further signatures at which
-    they are to be proven. Raises OSError, ShardFailed, StoreError, WorkersError.
+    `<out_dir>.shards`, and an interrupted run goes on from there; with `resume` those of another run are an error.
+    `prover` and `confirm`, which is called for each counterexample, are sent to the workers. `asked` is the text of a
+    file of rules with further signatures at which they are to be proven. Raises OSError, ShardFailed, StoreError,
+    WorkersError.
     """
     out = Path(out_dir).resolve()
     share = None if memory is None else max(1, memory // max(1, jobs))

@@ -80,4 +80,4 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(PATCHED, generate)
     done = CliRunner().invoke(main, ["generate", "--out", str(tmp_path)])
     assert done.exit_code == 130
-    assert "--resume goes on from here" in done.stderr
+    assert "the same command goes on from here" in done.stderr

@@ -120,6 +120,14 @@ def test_ctrl_c_leaves_at_once_and_cleanly(tmp_path: Path) -> None:
     assert finish(graph(), folder, resume=True)[0] == finish(graph(), tmp_path / "whole")[0]
 
 
+def test_the_same_run_goes_on_and_another_one_starts_over(tmp_path: Path) -> None:
+    whole, _ = finish(graph(), tmp_path)
+    assert "30 of them kept" in finish(graph(), tmp_path)[1]
+    other = ShardResults(tmp_path, "another identity", False)
+    assert not any(other.has(shard.name) for shard in graph())
+    assert finish(graph(), tmp_path)[0] == whole
+
+
 @pytest.mark.parametrize("damage", ["truncated", "altered", "emptied", "swapped", "deleted"])
 def test_a_damaged_result_is_run_again(tmp_path: Path, damage: str) -> None:
     log = tmp_path / "log"

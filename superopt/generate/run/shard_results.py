@@ -39,9 +39,9 @@ class ShardResults:
         """Open the folder for a run. `identity` is a hash of everything that results depend on: seed, grammar, code,
         kernel.
 
-        With `resume`, existing results are kept. Without `resume`, results of an earlier run are removed, and no other
-        files. Raises StaleResults if `resume` finds another identity; StoreError if another run uses the folder, or its
-        manifest was not written by this program; OSError.
+        Results of this identity are kept, as they would be the same again. Those of another one are removed, and no
+        other files; with `resume` they are an error. Raises StaleResults for that; StoreError if another run uses the
+        folder, or its manifest was not written by this program; OSError.
         """
         self.folder, self.identity = folder, identity
         folder.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ class ShardResults:
                 )
             for leftover in self.folder.rglob(TEMPORARY) if known is not None else ():  # of a killed run
                 leftover.unlink()
-            if known is not None and not resume:
+            if known not in (None, identity):
                 self._clear()
             if known != identity:  # written last: a run killed while it clears leaves the old manifest
                 text = json.dumps({_FORMAT: _VERSION, "identity": identity}, indent=1) + "\n"
