@@ -206,7 +206,7 @@ def optimize_command(
     check_exist(settings["inputs"])
     check_rules((settings["rules"], *settings["add_rules"]))
     with ProgressLines() as lines:
-        progress = _with_time_left(lines, options.budget_s)
+        progress = lines if options.quick else _with_time_left(lines, options.budget_s)
         second = _second_proof(options, progress) if checked else None
         result = _supervised(model, out, options, report, progress, second)
         if report is not None:
