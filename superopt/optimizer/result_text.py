@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from superopt.optimizer.result import gain_is_predicted
+from superopt.optimizer.result import MEAN_SAVINGS, gain_is_predicted
 from superopt.runtime import show_shape
 from superopt.wording import counted
 
@@ -45,12 +45,12 @@ def result_text(result: Result) -> str:
     """Return the verdict, the table before and after, the rules used, and the checks passed."""
     lines = [verdict(result), "", _title(result), *_aligned([_COLUMNS, *_rows(result)])]
     if result.cost_source:
-        lines.append(f"predicted times: {result.cost_source}")
+        lines.append(f"predicted times: {result.cost_source.removesuffix(MEAN_SAVINGS)}")
     if result.rules:
         lines.append("rules applied:")
     lines += [f"{count:5} x {equation}" for equation, count in _uses(result.rules).items()]
     if result.attempts:
-        lines += _attempts(result.attempts)
+        lines += _attempts(result.attempts, result.cost_source.endswith(MEAN_SAVINGS))
     if result.difference is not None:
         lines += _accuracy(result.difference, result)
     lines += _proof(result)
@@ -189,17 +189,21 @@ def _accuracy(d: Difference, result: Result) -> Iterator[str]:
         )
 
 
-def _attempts(attempts: Sequence[RuleAttempts]) -> list[str]:
-    """Return a table of the rules that matched, those used first. A time is negative if the predicted cost rose."""
+def _attempts(attempts: Sequence[RuleAttempts], are_means: bool) -> list[str]:
+    """Return a table of the rules that matched, those used first. A time is negative if the predicted cost rose.
+
+    `are_means` says that savings are means over several devices, which the predicted times of one do not show.
+    """
     ordered = sorted(attempts, key=lambda one: (-one.used, -one.saved_ms, -one.tried))
-    rows = [("  rules that matched", "matched", "tried", "unproven", "used", "predicted saving")]
+    saving = "mean saving on all devices" if are_means else "predicted saving"
+    rows = [("  rules", "matched", "tried", "unproven", "used", saving)]
     for one in ordered[:_MAX_ATTEMPTS]:
         saved = _ms(one.saved_ms) if one.used else "-"
         rows.append((f"  {one.id}", str(one.matched), str(one.tried), str(one.unproven), str(one.used), saved))
     texts = _aligned(rows)
     lines = [texts[0], *(f"{text}  {one.rule}" for text, one in zip(texts[1:], ordered, strict=False))]
     if len(ordered) > _MAX_ATTEMPTS:
-        lines.append(f"  {counted(len(ordered) - _MAX_ATTEMPTS, 'more rule')} matched (all are in --json)")
+        lines.append(f"  {counted(len(ordered) - _MAX_ATTEMPTS, 'more rule')} (all are in --json)")
     return lines
 
 

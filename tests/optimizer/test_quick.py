@@ -8,6 +8,7 @@ from pathlib import Path
 import onnx
 import pytest
 from click.testing import CliRunner
+from onnx import helper
 
 from superopt.cli import optimize_command, optimize_main
 from superopt.cli.terminal import ProgressLines
@@ -58,6 +59,14 @@ def test_without_evaluations_in_float64_the_budget_is_not_to_blame(lora_rules: P
     difference = quick(lora(), lora_rules).difference
     assert difference is not None
     assert {one.no_reference for one in difference.accuracy} == {"not computed in a quick run"}
+
+
+def test_progress_of_a_clean_up_speaks_of_no_rewrites(lora_rules: Path) -> None:
+    told: list[str] = []
+    nodes = [helper.make_node("Dropout", ["x"], ["d"]), helper.make_node("Tanh", ["d"], ["y"])]
+    source = model(nodes, [floats("x", 2, 3)], [floats("y", 2, 3)])
+    assert quick(source, lora_rules, progress=told.append).reason.startswith("folding only")
+    assert "preparing the cleaned-up model" in told and not any(line.startswith("replaying") for line in told)
 
 
 def test_branches_of_convolutions_are_merged_by_the_shipped_rules() -> None:

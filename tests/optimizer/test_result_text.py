@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from superopt.optimizer import Result, RuleAttempts
-from superopt.optimizer.result import Latency, Refusal, ReplaySummary, RuleUse
+from superopt.optimizer.result import MEAN_SAVINGS, Latency, Refusal, ReplaySummary, RuleUse
 from superopt.optimizer.result_text import verdict
 
 
@@ -91,7 +91,14 @@ def test_explain_is_short() -> None:
     text = str(result(attempts=attempts)).splitlines()
     shown = [line for line in text if "= Relu(x)" in line]
     assert len(shown) == 10 and shown[0].split()[:6] == ["000000000003", "3", "3", "0", "1", "0.500"]
-    assert any("20 more rules matched (all are in --json)" in line for line in text)
+    assert any("20 more rules (all are in --json)" in line for line in text)
+
+
+def test_savings_on_several_devices_are_no_part_of_the_times_of_one() -> None:
+    attempts = [RuleAttempts("0123456789ab", "Relu(Relu(x)) = Relu(x)", 1, 1, 0, 1, 0.5)]
+    for note, shown in ((MEAN_SAVINGS, "mean saving on all devices"), ("", "predicted saving")):
+        text = str(result(attempts=attempts, cost_source=f"analytic, A; no slower by those for B{note}"))
+        assert f"used  {shown}\n" in text and "no slower by those for B\n" in text
 
 
 def test_a_refused_candidate_is_no_result() -> None:
