@@ -46,7 +46,19 @@ class _Opset(Integer):
         return Integer(FIRST_OPSET, NEWEST_OPSET).convert(value, param, ctx)
 
 
-@click.command("optimize", cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
+class _Optimize(Program):
+    """The command, which says where the result's name belongs: other optimizers take it after the model's."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            if "unexpected extra argument" in error.message:
+                error.message += "; give one MODEL, and the file to write with -o FILE"
+            raise
+
+
+@click.command("optimize", cls=_Optimize, context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("model", type=_File)
 @click.option("-o", "--out", type=_File, help="File to write the result to.")
 @click.option("--in-place", is_flag=True, help="Write the result to MODEL itself, in the place of -o.")
