@@ -48,8 +48,8 @@ class _Rules(Group):
 
     def unknown(self, ctx: click.Context, args: list[str]) -> str:
         """Return the message about arguments that begin with no command, and with no path."""
-        near = near_names(args[0], self.commands)
-        return f"no such command, file or folder of rules: {args[0]}{near or '; superopt rules | grep ID shows one rule'}"
+        hint = near_names(args[0], self.commands) or "; superopt rules | grep ID shows one rule"
+        return f"no such command, file or folder of rules: {args[0]}{hint}"
 
 
 @click.group("rules", cls=_Rules, invoke_without_command=True, context_settings=_HELP)
