@@ -48,7 +48,7 @@ def result_text(result: Result) -> str:
         lines.append(f"predicted times: {result.cost_source.removesuffix(MEAN_SAVINGS)}")
     if result.rules:
         lines.append("rules applied:")
-    lines += [f"{count:5} x {equation}" for equation, count in _uses(result.rules).items()]
+    lines += [f"{count:5} x {id}  {equation}" for (id, equation), count in _uses(result.rules).items()]
     if result.attempts:
         lines += _attempts(result.attempts, result.cost_source.endswith(MEAN_SAVINGS))
     if result.difference is not None:
@@ -71,7 +71,9 @@ def result_html(result: Result) -> str:
     cells = ["".join(f"<t{'dh'[not k]}>{escape(cell)}</t{'dh'[not k]}>" for cell in row) for k, row in enumerate(rows)]
     table = "".join(f"<tr>{row}</tr>" for row in cells)
     uses = _uses(result.rules)
-    rules = "".join(f"<li>{count} x <code>{escape(equation)}</code></li>" for equation, count in uses.items())
+    rules = "".join(
+        f"<li>{count} x <code>{escape(id)}  {escape(equation)}</code></li>" for (id, equation), count in uses.items()
+    )
     notices = "".join(f"<p>notice: {escape(notice)}</p>" for notice in result.notices)
     return (
         f"<p><b>{escape(verdict(result))}</b></p><table><caption>{escape(_title(result))}</caption>{table}</table>"
@@ -84,19 +86,16 @@ def beginning(equation: str) -> str:
     return equation if len(equation) <= _MAX_EQUATION else f"{equation[:_MAX_EQUATION]} ..."
 
 
-def _uses(rules: Sequence[RuleUse]) -> dict[str, int]:
-    """Return how often each equation was used; forms of a long rule have one beginning, and are one line."""
-    counts: dict[str, int] = {}
+def _uses(rules: Sequence[RuleUse]) -> dict[tuple[str, str], int]:
+    """Return how often each rule was used, by its id, as `superopt rules` lists it, and its equation.
+
+    Forms of a long rule have one beginning, and are one line.
+    """
+    counts: dict[tuple[str, str], int] = {}
     for use in rules:
-        equation = _equation(use)
-        counts[equation] = counts.get(equation, 0) + use.count
+        named = use.id, beginning(use.rule)
+        counts[named] = counts.get(named, 0) + use.count
     return counts
-
-
-def _equation(use: RuleUse) -> str:
-    """Return the equation of a rule; of a long one, its beginning and the id, by which `superopt rules` lists it."""
-    shown = beginning(use.rule)
-    return shown if shown == use.rule else f"{shown} (rule {use.id})"
 
 
 def _title(result: Result) -> str:

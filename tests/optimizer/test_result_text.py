@@ -71,19 +71,20 @@ def test_weights_are_shown_if_their_size_changes() -> None:
         assert rows.get("weights") == shown
 
 
-def test_a_long_rule_is_named() -> None:
+def test_rules_are_named() -> None:
+    """The id comes first, as in the list of `superopt rules`; of a long equation, the beginning is shown."""
     left = "Conv(x, w)"
-    for right, shown in (("y", f"{left} = y"), ("y" * 400, "(rule abc)")):
+    for right, shown in (("y", f"abc  {left} = y"), ("y" * 400, "yyy ...")):
         one = result(rules=[RuleUse("abc", left, right, 2)])
-        (line,) = [line for line in str(one).splitlines() if line.startswith("    2 x ")]
+        (line,) = [line for line in str(one).splitlines() if line.startswith("    2 x abc  ")]
         assert line.endswith(shown) and len(line) < 350 and shown in one._repr_html_()
 
 
 def test_forms_of_a_long_rule_are_one_line() -> None:
     """They differ behind what is shown of them."""
     one = result(rules=[RuleUse("abc", "Conv(x, w)", f"{'y' * 400}{end}", 2) for end in "ab"])
-    assert str(one).count("(rule abc)") == one._repr_html_().count("(rule abc)") == 1
-    assert "    4 x Conv(x, w)" in str(one)
+    assert str(one).count("abc") == one._repr_html_().count("abc") == 1
+    assert "    4 x abc  Conv(x, w)" in str(one)
 
 
 def test_explain_is_short() -> None:
