@@ -53,9 +53,10 @@ class _Optimize(Program):
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
-            if "unexpected extra argument" in error.message:
-                error.message += "; give one MODEL, and the file to write with -o FILE"
-            raise
+            if "unexpected extra argument" not in error.message:
+                raise
+            hint = "give one MODEL, and the file to write with -o FILE"
+            raise click.UsageError(f"{error.message}; {hint}", ctx) from error
 
 
 @click.command("optimize", cls=_Optimize, context_settings={"help_option_names": ["-h", "--help"]})
