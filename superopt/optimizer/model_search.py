@@ -137,8 +137,8 @@ def search_model(request: SearchRequest) -> FoundRewrites:
         available=available,
         max_folding_s=first_allowance(request.pace.search_work_s),
     )
-    kind = options.cost if devices[0].measured and not options.quick else "analytic"
-    source = f"{kind}, {devices[0].name}"
+    is_measured = devices[0].measured and options.cost == "measured" and not options.quick
+    source = f"{'measured operators' if is_measured else 'analytic'}, {devices[0].name}"
     if len(devices) > 1:
         source += f"; no slower by those for {', '.join(one.name for one in devices[1:])}"
         source += MEAN_SAVINGS

@@ -89,11 +89,11 @@ def test_with_measured_costs_the_machine_is_described_once(lora_rules: Path, mon
     assert heard[-1].device == STARTS and len(timed) == first
 
 
-def test_costs_are_called_what_the_option_calls_them(lora_rules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_predictions_from_measured_operators_are_called_so(lora_rules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A device that was not measured, as CPU, has analytic costs only."""
     monkeypatch.setattr(model_search, "_timers", lambda *_: [])
     server = replace(STARTS, name="server", measured=True)
-    for device, cost, kind in ((server, "measured", "measured"), (server, "analytic", "analytic")):
+    for device, cost, kind in ((server, "measured", "measured operators"), (server, "analytic", "analytic")):
         assert optimized(lora_rules, cost=cost, device=device).cost_source == f"{kind}, server"
     assert optimized(lora_rules, device=STARTS).cost_source == f"analytic, {STARTS.name}"
     assert optimized(lora_rules, device=server, quick=True).cost_source.startswith("analytic, server; ")
