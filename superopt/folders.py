@@ -17,12 +17,14 @@ _CURRENT_FOLDER, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 
 
 def check_folder(folder: Path, names: Set[str]) -> None:
-    """Raise OutputError if `folder` exists and files called `names` cannot be written to it."""
-    if folder.exists() and not folder.is_dir():
-        raise OutputError(f"{folder}: is a file, not a folder to write to; name another folder")
-    for name in sorted(names):
-        if folder.exists():
-            check_writable(folder / name)
+    """Raise OutputError if files called `names` cannot be written to `folder`, or if it cannot be made."""
+    first, path = None, folder  # the first folder that is missing
+    while not path.exists():
+        first, path = path, path.absolute().parent
+    if not path.is_dir():
+        raise OutputError(f"{path}: is a file, not a folder to write to; name another folder")
+    for file in [folder / name for name in sorted(names)] if first is None else [first]:
+        check_writable(file)
 
 
 def write_files(folder: Path, files: Mapping[str, bytes], stale: Set[str], scratch: Path) -> None:

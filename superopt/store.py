@@ -305,7 +305,8 @@ class ResultStore:
     def _give_up(self, error: Exception) -> None:
         damaged = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
         hint = " (remove the file to start a new one)" if damaged else ""
-        self.problem = f"results are not kept for later runs: {self._path}: {error}{hint}"
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        self.problem = f"results are not kept for later runs: {self._path}: {reason}{hint}"
         self.close()
 
 

@@ -115,7 +115,7 @@ class SweepProof:
             if image in self.sweep.left or term in self.by:  # a negated weight is no term of the left model
                 matches.append(Match(image, term, *self.by.get(term, ("same", 0.0))))
             if number % 50 == 0 or number == total:
-                self.progress(f"proving: {number} of {total} tensors, {len(matches)} equal")
+                self.progress(f"proving: {number} of {total} tensors and weights, {len(matches)} equal")
         outputs = tuple(a is b for a, b in zip(self.left.outputs, self.sweep.outputs, strict=True))
         if merged_casts(self.left.outputs).keys() != merged_casts(self.right.outputs).keys():
             reason = "ONNX Runtime would merge other Casts"

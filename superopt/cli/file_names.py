@@ -13,10 +13,13 @@ SHIPPED = "shipped"
 
 
 class FileName(click.Path):
-    """The name of a file or folder, as a `Path`; an empty name, which pathlib takes for `.`, is a usage error."""
+    """The name of a file or folder, as a `Path`; an empty name, which pathlib takes for `.`, is a usage error.
+
+    Permissions are no matter of usage: the error of opening a file says what is wrong.
+    """
 
     def __init__(self, *, file_okay: bool = True, dir_okay: bool = True) -> None:
-        super().__init__(file_okay=file_okay, dir_okay=dir_okay, path_type=Path)
+        super().__init__(file_okay=file_okay, dir_okay=dir_okay, readable=False, path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":

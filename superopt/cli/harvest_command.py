@@ -117,6 +117,8 @@ def _show(found: Harvest, out: Path) -> None:
         reasons.update(model.left_out)
     for reason, count in reasons.most_common():
         console.print(f"left out {count:,}: {reason}", markup=False)
+    if found.merged:
+        console.print(f"left out {found.merged:,}: equal to others but for names, order or sizes", markup=False)
     if found.failed:
         console.print(f"left out {found.failed:,}: cannot be evaluated", markup=False)
     if found.dropped:
@@ -132,6 +134,7 @@ def _content(found: Harvest) -> dict[str, object]:
         "windows_by_operators": {str(size): sizes[size] for size in sorted(sizes)},
         "beyond_number": found.dropped,
         "not_evaluable": found.failed,
+        "equal_to_others": found.merged,
         "models": [
             {
                 "name": model.name,

@@ -46,7 +46,20 @@ class _Opset(Integer):
         return Integer(FIRST_OPSET, NEWEST_OPSET).convert(value, param, ctx)
 
 
-@click.command("optimize", cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
+class _Optimize(Program):
+    """The command, which says where the result's name belongs: other optimizers take it after the model's."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            if "unexpected extra argument" not in error.message:
+                raise
+            hint = "give one MODEL, and the file to write with -o FILE"
+            raise click.UsageError(f"{error.message}; {hint}", ctx) from error
+
+
+@click.command("optimize", cls=_Optimize, context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("model", type=_File)
 @click.option("-o", "--out", type=_File, help="File to write the result to.")
 @click.option("--in-place", is_flag=True, help="Write the result to MODEL itself, in the place of -o.")
@@ -206,7 +219,7 @@ def optimize_command(
     check_exist(settings["inputs"])
     check_rules((settings["rules"], *settings["add_rules"]))
     with ProgressLines() as lines:
-        progress = _with_time_left(lines, options.budget_s)
+        progress = lines if options.quick else _with_time_left(lines, options.budget_s)
         second = _second_proof(options, progress) if checked else None
         result = _supervised(model, out, options, report, progress, second)
         if report is not None:

@@ -11,7 +11,7 @@ import click
 
 from superopt.cli.asked_command import asked_command
 from superopt.cli.click_commands import Group, near_names
-from superopt.cli.file_names import Integer, RulesName, shown_rules
+from superopt.cli.file_names import SHIPPED, Integer, RulesName, shown_rules
 from superopt.cli.rank_command import rank_command
 from superopt.cli.terminal import NEGATIVE, ProgressLines, one_line_errors
 from superopt.wording import time_left
@@ -40,13 +40,16 @@ class _Rules(Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        is_misspelt = not Path(args[0]).exists() and near_names(args[0], self.commands)
+        more = len(args) > 1 and not args[1].startswith("-")  # `list` takes one path
+        is_path = args[0] == SHIPPED or Path(args[0]).exists()
+        is_misspelt = not is_path and (more or near_names(args[0], self.commands))
         known = args[0] in self.commands or is_misspelt
         return super().resolve_command(ctx, args if known else ["list", *args])
 
     def unknown(self, ctx: click.Context, args: list[str]) -> str:
         """Return the message about arguments that begin with no command, and with no path."""
-        return f"no such command, file or folder of rules: {args[0]}{near_names(args[0], self.commands)}"
+        hint = near_names(args[0], self.commands) or "; superopt rules | grep ID shows one rule"
+        return f"no such command, file or folder of rules: {args[0]}{hint}"
 
 
 @click.group("rules", cls=_Rules, invoke_without_command=True, context_settings=_HELP)

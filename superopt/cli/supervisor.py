@@ -47,7 +47,8 @@ def supervise(program: str, arguments: Sequence[str]) -> int:
     try:
         return _supervise(program, arguments)
     except OSError as error:  # no folder for temporary files, or no room for another process
-        _say(f"error: {error.strerror or error}")
+        named = f"{error.filename}: " if error.filename and error.strerror else ""
+        _say(f"error: {named}{error.strerror or error}")
         return _UNUSABLE
 
 

@@ -60,13 +60,15 @@ class Harvest:
     """The windows of all models, those with the largest share first, and what was left out of each model.
 
     `dropped` is the number of windows beyond the number that was asked for, `failed` the number of those that could not
-    be evaluated at their small sizes.
+    be evaluated at their small sizes, `merged` the number of those that others stand for: they differ from them in
+    names, in the order of commutative operands or in sizes only.
     """
 
     windows: tuple[Window, ...]
     models: tuple[ModelCut, ...]
     dropped: int
     failed: int
+    merged: int
 
 
 @dataclass
@@ -74,6 +76,7 @@ class _CountedWindow:
     """The windows of all models that are equal but for sizes, and the one that stands for them."""
 
     window: Window
+    structures: int = 0
     count: int = 0
     shares: dict[str, float] = field(default_factory=dict)  # by model
 
@@ -114,7 +117,8 @@ def harvest(
         else:
             failed += 1
     kept.sort(key=lambda window: (-window.share, str(window)))
-    return Harvest(tuple(kept), tuple(cuts), len(windows) - len(kept) - failed, failed)
+    merged = sum(entry.structures - 1 for entry in entries.values())
+    return Harvest(tuple(kept), tuple(cuts), len(windows) - len(kept) - failed, failed, merged)
 
 
 def _mean(shares: Mapping[str, float], models: int) -> float:
@@ -199,6 +203,7 @@ def _add_windows(
             entries[key] = _CountedWindow(window)
         elif _preference(window) < _preference(entries[key].window):
             entries[key].window = window
+        entries[key].structures += 1
         entries[key].count += place.count
         covered[key] = covered.get(key, 0) | place.covered
     return {key: [graph.costs[k] for k in bits(mask)] for key, mask in covered.items()}

@@ -129,8 +129,9 @@ class CandidateCheck:
     def _replayed(self, candidate: ModelCandidate, graphs: list[Model]) -> Model:
         """Return the rewritten graph, and append the graph before each pass to `graphs`."""
         model, proofs = self.model, self.context.proofs
+        rewrites = f"replaying {candidate.name} in the kernel"
         try:
-            with self.context.phases("replay", f"replaying {candidate.name} in the kernel"):
+            with self.context.phases("replay", "preparing the cleaned-up model" if candidate.only_folded else rewrites):
                 for trace in candidate.traces:
                     graphs.append(model)
                     model = model.with_outputs(replay(model.outputs, trace, proofs.own), replacements(trace))

@@ -13,6 +13,7 @@ from superopt.optimizer.algorithm_timer import AlgorithmTimer, without_algorithm
 from superopt.optimizer.folding import first_allowance
 from superopt.optimizer.options import Options
 from superopt.optimizer.pace import Pace
+from superopt.optimizer.result import MEAN_SAVINGS
 from superopt.runtime import Target
 from superopt.search import (
     AnalyticCost,
@@ -136,10 +137,11 @@ def search_model(request: SearchRequest) -> FoundRewrites:
         available=available,
         max_folding_s=first_allowance(request.pace.search_work_s),
     )
-    source = f"analytic, {devices[0].name}"
+    is_measured = devices[0].measured and options.cost == "measured" and not options.quick
+    source = f"{'measured operators' if is_measured else 'analytic'}, {devices[0].name}"
     if len(devices) > 1:
         source += f"; no slower by those for {', '.join(one.name for one in devices[1:])}"
-        source += " (savings of rules are means over all)"
+        source += MEAN_SAVINGS
     traces, cost_before, cost_after = result.traces, result.cost_before, result.cost_after
     if options.quick:
         # The search has compared means over all devices; the user is told the times on one device.

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 import onnx
 
 __all__ = [
+    "MEAN_SAVINGS",
     "SCHEMA_VERSION",
     "Difference",
     "InputAccuracy",
@@ -24,6 +25,7 @@ __all__ = [
 ]
 
 SCHEMA_VERSION = 2
+MEAN_SAVINGS = " (savings of rules are means over all)"  # end of `cost_source`, if it names several devices
 _LEAST_PREDICTED = 0.0005  # a gain that shows in three digits
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from superopt.optimizer.result import gain_is_predicted
+from superopt.optimizer.result import MEAN_SAVINGS, gain_is_predicted
 from superopt.runtime import show_shape
 from superopt.wording import counted
 
@@ -45,12 +45,12 @@ def result_text(result: Result) -> str:
     """Return the verdict, the table before and after, the rules used, and the checks passed."""
     lines = [verdict(result), "", _title(result), *_aligned([_COLUMNS, *_rows(result)])]
     if result.cost_source:
-        lines.append(f"predicted times: {result.cost_source}")
+        lines.append(f"predicted times: {result.cost_source.removesuffix(MEAN_SAVINGS)}")
     if result.rules:
         lines.append("rules applied:")
-    lines += [f"{count:5} x {equation}" for equation, count in _uses(result.rules).items()]
+    lines += [f"{count:5} x {id}  {equation}" for (id, equation), count in _uses(result.rules).items()]
     if result.attempts:
-        lines += _attempts(result.attempts)
+        lines += _attempts(result.attempts, result.cost_source.endswith(MEAN_SAVINGS))
     if result.difference is not None:
         lines += _accuracy(result.difference, result)
     lines += _proof(result)
@@ -71,7 +71,9 @@ def result_html(result: Result) -> str:
     cells = ["".join(f"<t{'dh'[not k]}>{escape(cell)}</t{'dh'[not k]}>" for cell in row) for k, row in enumerate(rows)]
     table = "".join(f"<tr>{row}</tr>" for row in cells)
     uses = _uses(result.rules)
-    rules = "".join(f"<li>{count} x <code>{escape(equation)}</code></li>" for equation, count in uses.items())
+    rules = "".join(
+        f"<li>{count} x <code>{escape(id)}  {escape(equation)}</code></li>" for (id, equation), count in uses.items()
+    )
     notices = "".join(f"<p>notice: {escape(notice)}</p>" for notice in result.notices)
     return (
         f"<p><b>{escape(verdict(result))}</b></p><table><caption>{escape(_title(result))}</caption>{table}</table>"
@@ -84,19 +86,16 @@ def beginning(equation: str) -> str:
     return equation if len(equation) <= _MAX_EQUATION else f"{equation[:_MAX_EQUATION]} ..."
 
 
-def _uses(rules: Sequence[RuleUse]) -> dict[str, int]:
-    """Return how often each equation was used; forms of a long rule have one beginning, and are one line."""
-    counts: dict[str, int] = {}
+def _uses(rules: Sequence[RuleUse]) -> dict[tuple[str, str], int]:
+    """Return how often each rule was used, by its id, as `superopt rules` lists it, and its equation.
+
+    Forms of a long rule have one beginning, and are one line.
+    """
+    counts: dict[tuple[str, str], int] = {}
     for use in rules:
-        equation = _equation(use)
-        counts[equation] = counts.get(equation, 0) + use.count
+        named = use.id, beginning(use.rule)
+        counts[named] = counts.get(named, 0) + use.count
     return counts
-
-
-def _equation(use: RuleUse) -> str:
-    """Return the equation of a rule; of a long one, its beginning and the id, by which `superopt rules` lists it."""
-    shown = beginning(use.rule)
-    return shown if shown == use.rule else f"{shown} (rule {use.id})"
 
 
 def _title(result: Result) -> str:
@@ -189,17 +188,21 @@ def _accuracy(d: Difference, result: Result) -> Iterator[str]:
         )
 
 
-def _attempts(attempts: Sequence[RuleAttempts]) -> list[str]:
-    """Return a table of the rules that matched, those used first. A time is negative if the predicted cost rose."""
+def _attempts(attempts: Sequence[RuleAttempts], are_means: bool) -> list[str]:
+    """Return a table of the rules that matched, those used first. A time is negative if the predicted cost rose.
+
+    `are_means` says that savings are means over several devices, which the predicted times of one do not show.
+    """
     ordered = sorted(attempts, key=lambda one: (-one.used, -one.saved_ms, -one.tried))
-    rows = [("  rules that matched", "matched", "tried", "unproven", "used", "predicted saving")]
+    saving = "mean saving on all devices" if are_means else "predicted saving"
+    rows = [("  rules", "matched", "tried", "unproven", "used", saving)]
     for one in ordered[:_MAX_ATTEMPTS]:
         saved = _ms(one.saved_ms) if one.used else "-"
         rows.append((f"  {one.id}", str(one.matched), str(one.tried), str(one.unproven), str(one.used), saved))
     texts = _aligned(rows)
     lines = [texts[0], *(f"{text}  {one.rule}" for text, one in zip(texts[1:], ordered, strict=False))]
     if len(ordered) > _MAX_ATTEMPTS:
-        lines.append(f"  {counted(len(ordered) - _MAX_ATTEMPTS, 'more rule')} matched (all are in --json)")
+        lines.append(f"  {counted(len(ordered) - _MAX_ATTEMPTS, 'more rule')} (all are in --json)")
     return lines
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from superopt.ir.notation import NotationError, parse_terms
 from superopt.ir.term import node_of, topological
-from superopt.optimizer.result import gain_is_predicted
+from superopt.optimizer.result import MEAN_SAVINGS, gain_is_predicted
 from superopt.report.interval import draw_interval
 from superopt.report.page import environment
 from superopt.wording import counted
@@ -42,7 +42,7 @@ def render_run(run: Mapping[str, Any]) -> str:
     operators.sort(key=lambda row: -abs(row[2] - row[1]))  # the largest changes first
     made = environment()
     made.filters.update(ms=_ms, ratio=_ratio, small=_small, change=_change, operators=_operators)
-    made.globals.update(quotient=_quotient, is_drawable=is_drawable, explained=_explained)
+    made.globals.update(quotient=_quotient, is_drawable=is_drawable, explained=_explained, mean_savings=MEAN_SAVINGS)
     return made.get_template("run.html").render(
         run=run,
         name=PurePath(run["model"]).name or "model in memory",

@@ -8,9 +8,10 @@ import onnx
 import pytest
 from click.testing import CliRunner, Result
 
-from superopt.check import EQUIVALENT, Answer, replay
+from superopt.check import EQUIVALENT, Answer, check, replay
 from superopt.check.answer import Correspondence
 from superopt.cli import main
+from superopt.optimizer import optimize
 from tests.support.models import lora
 
 
@@ -32,6 +33,16 @@ def test_files_are_confirmed(one: Path, tmp_path: Path) -> None:
     told: list[str] = []
     assert replay(proof, one, one, progress=told.append).verdict == EQUIVALENT
     assert told[-1].startswith("replaying the certificate: ")
+
+
+def test_progress_counts_weights_with_tensors(one: Path, lora_rules: Path) -> None:
+    """The answer counts pairs of tensors that operators compute, which are fewer."""
+    told: list[str] = []
+    other = optimize(one, None, ep="cpu", quick=True, rules=lora_rules).proto
+    assert other is not None and check(one, other, progress=told.append).verdict == EQUIVALENT
+    assert [line for line in told if line.startswith("proving: ") and line.endswith(" equal")][-1:] == [
+        "proving: 4 of 4 tensors and weights, 3 equal"
+    ]
 
 
 def test_a_certificate_that_there_is_not_is_told(one: Path, tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from click.testing import CliRunner, Result
 from onnx import helper
 
 from superopt.cli import main, optimize_main
+from superopt.cli.file_names import FileName
+from superopt.cli.supervisor import supervise
 from superopt.runtime import RuntimeUnavailable, resolve_target
 from tests.support.models import floats, lora, model
 from tests.support.paths import ROOT
@@ -267,3 +269,18 @@ def test_usage(tmp_path: Path) -> None:
     assert run(tmp_path / "model.onnx").exit_code == 2
     assert run("model.onnx", "-o", "out.onnx", "--ep", "tpu").exit_code == 2
     assert CliRunner().invoke(main, ["nonsense"]).exit_code == 2
+
+
+def test_permissions_are_no_matter_of_usage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error of opening the file says it in one line, as for other files that cannot be read."""
+    (tmp_path / "model.onnx").touch()
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert FileName().convert(str(tmp_path / "model.onnx"), None, None) == tmp_path / "model.onnx"
+
+
+def test_what_cannot_be_started_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    assert supervise("superopt", ["--version"]) == 2
+    assert capfd.readouterr().err == f"error: {tmp_path / 'python'}: No such file or directory\n"

@@ -48,6 +48,20 @@ def test_the_summary_names_models_and_what_was_left_out(models: tuple[Path, Path
     assert len(read_corpus(tmp_path / "corpus.txt")) == 10
 
 
+def test_the_figures_add_up(models: tuple[Path, Path], tmp_path: Path) -> None:
+    """A window that is cut is written, or left out for a reason that is given; equal ones are written once."""
+    (tmp_path / "copy.onnx").write_bytes(models[0].read_bytes())
+    for paths in (models, (models[0], tmp_path / "copy.onnx")):
+        done = run(*paths, "-o", tmp_path / "corpus.txt", "--json")
+        figures = json.loads(done.stdout)
+        cut = sum(model["windows"] for model in figures["models"])
+        assert {reason for model in figures["models"] for reason in model["left_out"]} <= {"beyond the beam"}
+        assert cut == figures["windows"] + figures["equal_to_others"] + figures["not_evaluable"]
+    assert figures["equal_to_others"] >= figures["windows"]
+    merged = f"left out {figures['equal_to_others']}: equal to others but for names, order or sizes"
+    assert merged in run(*paths, "-o", tmp_path / "corpus.txt").stdout
+
+
 def test_options_bound_the_windows(models: tuple[Path, Path], tmp_path: Path) -> None:
     limits = ("--operators", "3", "--inputs", "2", "--outputs", "1")
     assert run(*models, "-o", tmp_path / "corpus.txt", *limits).exit_code == 0

@@ -75,3 +75,16 @@ def test_what_cannot_be_a_folder_of_files_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="is a directory"):
         check_folder(tmp_path / "rules", {"a.rules"})
     check_folder(tmp_path / "none", {"a.rules"})
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the work, and without a trace: the first missing folder is tried where it would be."""
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match="file: is a file, not a folder"):
+        check_folder(tmp_path / "file" / "more" / "rules", {"a.rules"})
+    (tmp_path / "rules").mkdir()
+    check_folder(tmp_path / "deep" / "rules", {"a.rules"})
+    tried: list[Path] = []
+    monkeypatch.setattr(folders, "check_writable", tried.append)
+    check_folder(tmp_path / "deep" / "rules", {"a.rules"})
+    assert tried == [tmp_path / "deep"] and sorted(path.name for path in tmp_path.iterdir()) == ["file", "rules"]

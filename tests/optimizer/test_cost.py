@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,16 @@ def test_with_measured_costs_the_machine_is_described_once(lora_rules: Path, mon
     assert [request.time_regions for request in heard] == [True, True]
     optimized(lora_rules, finder=finder, threads=3, device=STARTS)
     assert heard[-1].device == STARTS and len(timed) == first
+
+
+def test_predictions_from_measured_operators_are_called_so(lora_rules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device that was not measured, as CPU, has analytic costs only."""
+    monkeypatch.setattr(model_search, "_timers", lambda *_: [])
+    server = replace(STARTS, name="server", measured=True)
+    for device, cost, kind in ((server, "measured", "measured operators"), (server, "analytic", "analytic")):
+        assert optimized(lora_rules, cost=cost, device=device).cost_source == f"{kind}, server"
+    assert optimized(lora_rules, device=STARTS).cost_source == f"analytic, {STARTS.name}"
+    assert optimized(lora_rules, device=server, quick=True).cost_source.startswith("analytic, server; ")
 
 
 def test_the_original_is_kept_if_no_candidate_passes(lora_rules: Path) -> None:

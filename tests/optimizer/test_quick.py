@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import onnx
 import pytest
 from click.testing import CliRunner
+from onnx import helper
 
-from superopt.cli import optimize_main
+from superopt.cli import optimize_command, optimize_main
+from superopt.cli.terminal import ProgressLines
 from superopt.ir.infer import make
 from superopt.ir.notation import parse_rule, parse_signature
 from superopt.ir.term import Term, var
@@ -56,6 +59,14 @@ def test_without_evaluations_in_float64_the_budget_is_not_to_blame(lora_rules: P
     difference = quick(lora(), lora_rules).difference
     assert difference is not None
     assert {one.no_reference for one in difference.accuracy} == {"not computed in a quick run"}
+
+
+def test_progress_of_a_clean_up_speaks_of_no_rewrites(lora_rules: Path) -> None:
+    told: list[str] = []
+    nodes = [helper.make_node("Dropout", ["x"], ["d"]), helper.make_node("Tanh", ["d"], ["y"])]
+    source = model(nodes, [floats("x", 2, 3)], [floats("y", 2, 3)])
+    assert quick(source, lora_rules, progress=told.append).reason.startswith("folding only")
+    assert "preparing the cleaned-up model" in told and not any(line.startswith("replaying") for line in told)
 
 
 def test_branches_of_convolutions_are_merged_by_the_shipped_rules() -> None:
@@ -160,12 +171,14 @@ def test_costs_without_noise_are_compared_exactly() -> None:
         assert guard.is_slower([after], [before]) is slower
 
 
-def test_the_command(tmp_path: Path, lora_rules: Path) -> None:
+def test_the_command(tmp_path: Path, lora_rules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its progress says nothing of a budget, as --budget has no effect here."""
+    monkeypatch.setattr(optimize_command, "ProgressLines", partial(ProgressLines, 0.0))
     onnx.save(lora(), tmp_path / "model.onnx")
     arguments = [tmp_path / "model.onnx", "-o", tmp_path / "fast.onnx", "--quick", "--rules", lora_rules, "--ep", "cpu"]
     done = CliRunner().invoke(optimize_main.command, list(map(str, arguments)))
     assert done.exit_code == 0 and "measured" not in done.stdout and "Predicted: " in done.stdout
-    assert "not timed" in done.stderr
+    assert "not timed" in done.stderr and "budget" not in done.stderr
     assert len(onnx.load(tmp_path / "fast.onnx").graph.node) == 2
 
 

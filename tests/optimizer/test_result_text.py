@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from superopt.optimizer import Result, RuleAttempts
-from superopt.optimizer.result import Latency, Refusal, ReplaySummary, RuleUse
+from superopt.optimizer.result import MEAN_SAVINGS, Latency, Refusal, ReplaySummary, RuleUse
 from superopt.optimizer.result_text import verdict
 
 
@@ -71,19 +71,20 @@ def test_weights_are_shown_if_their_size_changes() -> None:
         assert rows.get("weights") == shown
 
 
-def test_a_long_rule_is_named() -> None:
+def test_rules_are_named() -> None:
+    """The id comes first, as in the list of `superopt rules`; of a long equation, the beginning is shown."""
     left = "Conv(x, w)"
-    for right, shown in (("y", f"{left} = y"), ("y" * 400, "(rule abc)")):
+    for right, shown in (("y", f"abc  {left} = y"), ("y" * 400, "yyy ...")):
         one = result(rules=[RuleUse("abc", left, right, 2)])
-        (line,) = [line for line in str(one).splitlines() if line.startswith("    2 x ")]
+        (line,) = [line for line in str(one).splitlines() if line.startswith("    2 x abc  ")]
         assert line.endswith(shown) and len(line) < 350 and shown in one._repr_html_()
 
 
 def test_forms_of_a_long_rule_are_one_line() -> None:
     """They differ behind what is shown of them."""
     one = result(rules=[RuleUse("abc", "Conv(x, w)", f"{'y' * 400}{end}", 2) for end in "ab"])
-    assert str(one).count("(rule abc)") == one._repr_html_().count("(rule abc)") == 1
-    assert "    4 x Conv(x, w)" in str(one)
+    assert str(one).count("abc") == one._repr_html_().count("abc") == 1
+    assert "    4 x abc  Conv(x, w)" in str(one)
 
 
 def test_explain_is_short() -> None:
@@ -91,7 +92,14 @@ def test_explain_is_short() -> None:
     text = str(result(attempts=attempts)).splitlines()
     shown = [line for line in text if "= Relu(x)" in line]
     assert len(shown) == 10 and shown[0].split()[:6] == ["000000000003", "3", "3", "0", "1", "0.500"]
-    assert any("20 more rules matched (all are in --json)" in line for line in text)
+    assert any("20 more rules (all are in --json)" in line for line in text)
+
+
+def test_savings_on_several_devices_are_no_part_of_the_times_of_one() -> None:
+    attempts = [RuleAttempts("0123456789ab", "Relu(Relu(x)) = Relu(x)", 1, 1, 0, 1, 0.5)]
+    for note, shown in ((MEAN_SAVINGS, "mean saving on all devices"), ("", "predicted saving")):
+        text = str(result(attempts=attempts, cost_source=f"analytic, A; no slower by those for B{note}"))
+        assert f"used  {shown}\n" in text and "no slower by those for B\n" in text
 
 
 def test_a_refused_candidate_is_no_result() -> None:

@@ -91,6 +91,7 @@ def test_a_store_that_cannot_be_written_is_a_notice_not_an_error(tmp_path: Path)
     (tmp_path / "file").write_text("not a folder")
     store = ResultStore(tmp_path / "file" / "store.sqlite")
     assert store.problem is not None and "not kept" in store.problem and "\n" not in store.problem
+    assert "[Errno" not in store.problem
     store.operator_costs.put(A, Seconds(1.0))
     assert store.operator_costs.get(A) == (1.0,)
 
