@@ -18,3 +18,9 @@ def test_quotients_of_integers_by_less_than_one_are_undefined(divisor: float) ->
 def test_quotients_of_integers_are_rounded_towards_zero() -> None:
     quotient = FUNCTIONS["truncated_quotient"]
     assert [quotient(7, 2), quotient(-7, 2), quotient(7, -2), quotient(-7, -2)] == [3, -3, -3, 3]
+
+
+@pytest.mark.parametrize("name", ["to_float16", "to_float", "to_double"])
+def test_integers_beyond_the_largest_float_are_rounded_to_infinity(name: str) -> None:
+    assert [FUNCTIONS[name](sign * 10**400) for sign in (1, -1)] == [math.inf, -math.inf]
+    assert FUNCTIONS[name](3) == 3.0

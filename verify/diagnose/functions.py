@@ -10,6 +10,18 @@ from verify.prove.real_types import ROUNDINGS
 __all__ = ["FUNCTIONS"]
 
 
+def _as_float(rounding: Callable[[float], float]) -> Callable[[float], float]:
+    """Return a rounding of floats for integers as well: infinity for those beyond the largest float."""
+
+    def rounded(x: float) -> float:
+        try:
+            return rounding(float(x))
+        except OverflowError:
+            return math.inf if x > 0 else -math.inf
+
+    return rounded
+
+
 def _within(bound: float, function: Callable[[float], float]) -> Callable[[float], float]:
     """Return `function` up to |x| = bound, and infinity beyond: there a float cannot tell its value from its limit."""
     return lambda x: function(x) if abs(x) <= bound else math.inf
@@ -108,7 +120,7 @@ FUNCTIONS: Mapping[str, Callable[..., float]] = {
     "real_remainder": _real_remainder,
     "interpolation_weight": _interpolation_weight,
     # Lossy casts: rounding to a narrower float, wrapping to a narrower integer.
-    **ROUNDINGS,
+    **{name: _as_float(rounding) for name, rounding in ROUNDINGS.items()},
     "to_int64": _wrapped(64, True),
     "to_int32": _wrapped(32, True),
     "to_int16": _wrapped(16, True),
