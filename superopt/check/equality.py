@@ -233,6 +233,6 @@ class _Proof:
 
     @cached_property
     def _proofs(self) -> ProofCache:
-        """What the kernel has answered about rules, for both models and all devices. The closed store keeps nothing."""
+        """The kernel's answers about rules, for both models and all devices. The closed store keeps none of them."""
         with temporary_folder() as folder, ResultStore(folder / "store.sqlite") as store:
             return ProofCache(store, _rules()[1], budget_s=_PROOF_BUDGET)

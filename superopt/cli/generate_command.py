@@ -148,7 +148,6 @@ def generate_command(
       superopt generate --out mine --corpus corpus.txt --family corpus
       superopt generate --out mine --asked asked.rules
       superopt generate --out deep --operators 4 -j 8 --memory 16G
-      superopt generate --out deep --operators 4 -j 8 --memory 16G --resume
       superopt generate --out deep --scheduler tcp://10.0.0.1:8786
       dask worker tcp://10.0.0.1:8786 --nthreads 1    (on the machines there)
     """

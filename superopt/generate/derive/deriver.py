@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -316,20 +316,9 @@ class Deriver:
 
     def _path(self, trails: tuple[_Trail, _Trail], middle: Term) -> tuple[DerivationStep, ...]:
         """Return the steps from both ends to the term where they met."""
-        path: list[DerivationStep] = []
-        at = trails[0][middle]
-        term = middle
-        while at is not None:
-            before, edge = at
-            path.append(self._step(edge, edge.forward, edge.place, edge.new, term))
-            term, at = before, trails[0][before]
-        path.reverse()
-        at = trails[1][middle]
-        while at is not None:
-            after, edge = at
-            path.append(self._step(edge, not edge.forward, edge.new, edge.place, after))
-            at = trails[1][after]
-        return tuple(path)
+        first = [self._step(e, e.forward, e.place, e.new, reached) for _, e, reached in _walk(trails[0], middle)]
+        last = [self._step(e, not e.forward, e.new, e.place, before) for before, e, _ in _walk(trails[1], middle)]
+        return (*reversed(first), *last)
 
     def _step(self, edge: RewriteEdge, forward: bool, old: Term, new: Term, after: Term) -> DerivationStep:
         return DerivationStep(self._neighbours.rules[edge.number], forward, outputs(old), outputs(new), outputs(after))
@@ -337,10 +326,12 @@ class Deriver:
 
 def _edges(trails: tuple[_Trail, _Trail], middle: Term) -> tuple[tuple[RewriteEdge, bool], ...]:
     """Return the edges from both ends to the term where they met, each with True if it was taken from its place."""
-    found: list[tuple[RewriteEdge, bool]] = []
-    for k, trail in enumerate(trails):
-        at = trail[middle]
-        while at is not None:
-            found.append((at[1], not k))
-            at = trail[at[0]]
-    return tuple(found)
+    return tuple((edge, not k) for k, trail in enumerate(trails) for _, edge, _ in _walk(trail, middle))
+
+
+def _walk(trail: _Trail, term: Term) -> Iterator[tuple[Term, RewriteEdge, Term]]:
+    """Yield the steps from `term` back to the end that the trail comes from: term before, edge, and term reached."""
+    while (step := trail[term]) is not None:
+        before, edge = step
+        yield before, edge, term
+        term = before
