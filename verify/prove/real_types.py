@@ -1,4 +1,4 @@
-"""Rounding to the real element types."""
+"""Rounding to the real element types: infinity beyond the largest number of a type."""
 
 from __future__ import annotations
 
@@ -9,10 +9,18 @@ from collections.abc import Callable, Mapping
 __all__ = ["ROUNDINGS"]
 
 
+def _double(x: float) -> float:
+    try:
+        return float(x)  # rounds integers with more than 53 bits
+    except OverflowError:
+        return math.inf if x > 0 else -math.inf
+
+
 def _packed(code: str) -> Callable[[float], float]:
-    """Return the rounding by `struct`'s format `code`; infinity beyond the largest number of the type."""
+    """Return the rounding by `struct`'s format `code`."""
 
     def rounded(x: float) -> float:
+        x = _double(x)  # `struct` reports large integers in another way than large floats
         try:
             return float(struct.unpack(code, struct.pack(code, x))[0])
         except OverflowError:
@@ -25,5 +33,5 @@ def _packed(code: str) -> Callable[[float], float]:
 ROUNDINGS: Mapping[str, Callable[[float], float]] = {
     "to_float16": _packed("<e"),
     "to_float": _packed("<f"),
-    "to_double": float,  # rounds integers with more than 53 bits
+    "to_double": _double,
 }
